@@ -135,10 +135,7 @@ fn pages_that_end_early_though_more_is_to_come_are_told_and_full_or_filtered_one
         (&json!(2), &json!(1)),
         "{finding:#}"
     );
-    assert_eq!(
-        evidence["evidence_level"],
-        "inferred from short pages with more to come"
-    );
+    assert_eq!(evidence["known_from"], json!(["short-pages"]));
 }
 
 fn page(size: i32, paging_state: Option<Vec<u8>>) -> RunOptions {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{Latency, build::latency};
 use crate::{
-    rules::application_name,
+    rules::{application_name, client_parts},
     window::{Distribution, Pattern, Window},
 };
 
@@ -107,15 +107,8 @@ fn add(names: &mut BTreeSet<String>, name: Option<&str>) {
 
 /// Of `APPLICATION VERSION (DRIVER VERSION) ADDRESS`.
 pub(super) fn version_and_driver(client: &str) -> (Option<&str>, Option<&str>) {
-    let (before, driver) = match client.split_once('(') {
-        Some((before, rest)) => (before, rest.rsplit_once(')').map(|(driver, _)| driver)),
-        None => ("", None),
-    };
-    let version = before.trim_end().strip_prefix(application_name(client));
-    (
-        version.map(str::trim).filter(|version| !version.is_empty()),
-        driver,
-    )
+    let parts = client_parts(client);
+    (parts.version, parts.driver)
 }
 
 /// What the statements of an application say.

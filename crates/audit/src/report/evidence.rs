@@ -1,8 +1,6 @@
 //! How the numbers of a finding are shown: the ending of their name is their unit.
 
-use serde_json::Value;
-
-use crate::number;
+use crate::{number, rules::EvidenceValue};
 
 /// A line of evidence for readers.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,16 +26,25 @@ impl Line {
 const SHARE: &str = ", share";
 
 /// What the rule itself found: what stands before the figures that all rules give alike.
-pub(super) fn own<'e>(evidence: &'e [(&'static str, Value)]) -> &'e [(&'static str, Value)] {
+pub(super) fn own<'e>(evidence: &'e [(&'static str, EvidenceValue)]) -> &'e [(&'static str, EvidenceValue)] {
     let end = evidence.iter().position(|(name, _)| *name == "executions");
     &evidence[..end.unwrap_or(evidence.len())]
 }
 
 /// The evidence in the order in which the rule gave it; quantiles of one quantity share a line.
-pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
+pub(super) fn lines(evidence: &[(&'static str, EvidenceValue)]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut quantity = None;
     for (name, value) in evidence {
+        if let (Some(_), Some(more)) = (name.strip_suffix(LEFT_OUT), value.as_u64()) {
+            add_left_out(&mut lines, more);
+            continue;
+        }
+        if let (Some(stem), Some(rate)) = (name.strip_suffix("_bytes_per_second"), value.as_f64()) {
+            quantity = None;
+            lines.push(bytes_per_second(stem, rate));
+            continue;
+        }
         if let (Some(stem), Some(rate)) = (name.strip_suffix("_per_second"), value.as_f64()) {
             add_rate(&mut lines, &label(stem), rate);
             continue;
@@ -70,6 +77,27 @@ pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// What ends the name of how many more a list has than it names.
+const LEFT_OUT: &str = "_left_out";
+
+/// `portal, billing and 3 more`.
+fn add_left_out(lines: &mut [Line], more: u64) {
+    if let Some(list) = lines.last_mut() {
+        list.value += &format!(" and {} more", number::count(more));
+        list.exact += &format!(" and {more} more");
+    }
+}
+
+/// `1.2 MiB a second`.
+fn bytes_per_second(stem: &str, rate: f64) -> Line {
+    Line {
+        label: label(stem),
+        value: format!("{} a second", number::bytes(number::rounded(rate))),
+        exact: format!("{rate} bytes a second"),
+        is_number: true,
+    }
 }
 
 /// A rate stands behind the count that it belongs to: `212,480 (59 a second)`.
@@ -118,16 +146,18 @@ fn split(label: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn line(name: &str, value: &Value) -> Line {
+fn line(name: &str, value: &EvidenceValue) -> Line {
     let (stem, shown) = if let Some(stem) = name.strip_suffix("_us") {
         (stem, value.as_u64().map(number::micros))
     } else if let Some(stem) = name.strip_suffix("_bytes") {
         (stem, value.as_u64().map(number::bytes))
+    } else if name == "share" || name.contains("share_of_") {
+        (name, value.as_f64().map(number::percent))
     } else {
         let whole = value.as_u64().map(number::count);
         (name, whole.or_else(|| value.as_f64().map(number::decimal)))
     };
-    let exact = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let exact = value.words();
     Line {
         label: label(stem),
         is_number: shown.is_some(),
@@ -147,6 +177,7 @@ fn label(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Client;
 
     #[test]
     fn the_ending_of_a_name_gives_the_unit_and_quantiles_share_a_line() {
@@ -162,7 +193,14 @@ mod tests {
             ("deletes_of_writes_share", 0.5.into()),
             ("overwrites_share", 0.75.into()),
             ("overwrites", 300.into()),
-            ("clients", "lab-portal 4.2".into()),
+            ("share_of_the_partition", 0.4.into()),
+            ("responses_bytes_per_second", 1_500_000.0.into()),
+            ("one_after_the_other", true.into()),
+            (
+                "sent_by",
+                EvidenceValue::Clients(vec![Client::of("lab-portal 4.2", 9)]),
+            ),
+            ("sent_by_left_out", 2.into()),
         ];
         let shown: Vec<_> = lines(&evidence)
             .into_iter()
@@ -178,7 +216,10 @@ mod tests {
                 "Traced: 120 (25 %) (120, 0.25)",
                 "Deletes of writes: 50 % (0.5)",
                 "Overwrites: 300 (75 %) (300, 0.75)",
-                "Clients: lab-portal 4.2 (lab-portal 4.2)",
+                "Share of the partition: 40 % (0.4)",
+                "Responses: 1.4 MiB a second (1500000 bytes a second)",
+                "One after the other: yes (yes)",
+                "Sent by: lab-portal 4.2 and 2 more (lab-portal 4.2 and 2 more)",
             ]
         );
     }

@@ -237,7 +237,13 @@ fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Wri
 }
 
 /// Beside what a rule itself found.
-const OF_ALL_RULES: [&str; 4] = ["executions", "executions_per_second", "latency_p99_us", "clients"];
+const OF_ALL_RULES: [&str; 5] = [
+    "executions",
+    "executions_per_second",
+    "latency_p99_us",
+    "sent_by",
+    "sent_by_left_out",
+];
 
 fn finding(
     report: &Report,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{RoutingReport, SinceReview, histogram};
 use crate::{
     number,
-    rules::{Applied, Example, Severity, StableId},
+    rules::{Applied, Evidence, EvidenceValue, Example, Severity, StableId},
     window::{Interval, NodeReads, PatternId, RetryCause},
 };
 use cqlens_cql::{
@@ -523,11 +523,8 @@ pub struct FindingReport {
     pub work_share: f64,
     /// The numbers, in the order in which they are shown.
     #[serde(serialize_with = "in_order")]
-    #[cfg_attr(
-        feature = "json-schema",
-        schemars(with = "BTreeMap<String, super::json_schema::EvidenceValue>")
-    )]
-    pub evidence: Vec<(&'static str, serde_json::Value)>,
+    #[cfg_attr(feature = "json-schema", schemars(with = "BTreeMap<String, EvidenceValue>"))]
+    pub evidence: Evidence,
     /// The rule's mechanism: what Cassandra does and why that costs.
     pub why: &'static str,
     /// What to do.
@@ -581,7 +578,7 @@ pub enum Unit {
 }
 
 fn in_order<S: serde::Serializer>(
-    evidence: &[(&str, serde_json::Value)],
+    evidence: &[(&str, EvidenceValue)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(evidence.iter().map(|(name, value)| (name, value)))

@@ -9,7 +9,7 @@ use std::{
 use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::Watch};
 use crate::{
     number,
-    window::{Pattern, PatternId},
+    window::{OTHERS, Pattern, PatternId},
 };
 
 /// Patterns with their ids.
@@ -42,13 +42,9 @@ pub(super) fn of(pattern: &Pattern) -> BTreeSet<&str> {
 /// driver and the address, so that it is the same on every machine and after every release. The driver where
 /// the application has no name.
 pub(crate) fn name(client: &str) -> &str {
-    let is_address = |word: &str| {
-        let (address, _) = word.split_once('/').unwrap_or((word, ""));
-        address.parse::<IpAddr>().is_ok()
-    };
-    let without_address = match client.rsplit_once(' ') {
-        Some((rest, last)) if is_address(last) => rest,
-        _ => client,
+    let without_address = match split_address(client) {
+        ("", _) => client,
+        (before, _) => before,
     };
     let application = match without_address.split_once('(') {
         Some(("", driver)) => driver.trim_end_matches(')'),
@@ -59,6 +55,53 @@ pub(crate) fn name(client: &str) -> &str {
     match application.rsplit_once(' ') {
         Some((rest, last)) if is_version(last) => rest,
         _ => application,
+    }
+}
+
+/// A client's name in its parts; what it does not say is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts<'c> {
+    pub(crate) application: Option<&'c str>,
+    /// The application's.
+    pub(crate) version: Option<&'c str>,
+    /// With its version.
+    pub(crate) driver: Option<&'c str>,
+    /// The address, or the network.
+    pub(crate) address: Option<&'c str>,
+}
+
+/// The parts of `APPLICATION VERSION (DRIVER VERSION) ADDRESS`.
+pub(crate) fn parts(client: &str) -> Parts<'_> {
+    let (without_address, address) = split_address(client);
+    let (before, driver) = match without_address.split_once('(') {
+        // What is counted of all for whom there was no room is nobody's driver.
+        Some(_) if client == OTHERS => (client, None),
+        Some((before, rest)) => (before, rest.rsplit_once(')').map(|(driver, _)| driver)),
+        None => (without_address, None),
+    };
+    let before = before.trim_end();
+    let (application, version) = match before.rsplit_once(' ') {
+        Some((rest, last)) if is_version(last) => (rest, Some(last)),
+        _ => (before, None),
+    };
+    Parts {
+        application: Some(application).filter(|name| !name.is_empty()),
+        version,
+        driver,
+        address,
+    }
+}
+
+/// What stands before the address, and the address.
+fn split_address(client: &str) -> (&str, Option<&str>) {
+    let is_address = |word: &str| {
+        let (address, _) = word.split_once('/').unwrap_or((word, ""));
+        address.parse::<IpAddr>().is_ok()
+    };
+    match client.rsplit_once(' ') {
+        Some((rest, last)) if is_address(last) => (rest, Some(last)),
+        None if is_address(client) => ("", Some(client)),
+        _ => (client, None),
     }
 }
 

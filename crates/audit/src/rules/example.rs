@@ -1,6 +1,11 @@
 //! What to write instead of a statement, where no definition would help: the finding's own statement, else the example of
 //! its rule.
 
+mod batch;
+mod level;
+mod timeout;
+mod write_time;
+
 use serde::Serialize;
 
 use super::{Context, Finding, Severity, figures, find};
@@ -74,8 +79,16 @@ fn of_statement(finding: &Finding, context: &Context<'_>) -> Option<Example> {
             format!("-- without a page size\n{cql}"),
             format!("-- with a page size of 5000, page by page\n{cql}"),
         ),
+        "retried-increment" => (
+            format!("-- marked as idempotent, or retried whatever it is\n{cql}"),
+            format!("-- marked as not idempotent: after a timeout the driver leaves it alone\n{cql}"),
+        ),
         "select-star" => (cql, columns_of(pattern, context)?),
-        "unlogged-batch-multi-partition" | "batch-too-large" => (cql, one_by_one(pattern)?),
+        "unlogged-batch-multi-partition" | "batch-too-large" => (cql, batch::in_parts(pattern)?),
+        "future-timestamp" => write_time::kept(pattern, context)?,
+        "mixed-serial-consistency" => level::same_for_all(&patterns(finding, context))?,
+        "server-error" => level::with_replicas_down(&patterns(finding, context))?,
+        "timeouts" => timeout::of_less(&patterns(finding, context), context)?,
         _ => return None,
     };
     Some(Example {
@@ -83,6 +96,12 @@ fn of_statement(finding: &Finding, context: &Context<'_>) -> Option<Example> {
         after,
         own_statement: true,
     })
+}
+
+/// The statements of the finding, the costliest first.
+fn patterns<'w>(finding: &Finding, context: &Context<'w>) -> Vec<&'w Pattern> {
+    let ids = finding.patterns.iter();
+    ids.filter_map(|id| context.window.patterns.get(id)).collect()
 }
 
 /// The same read with the names of all columns: those that the application does not use are left out by its authors.
@@ -101,23 +120,6 @@ fn columns_of(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
     })
 }
 
-/// The statements of a batch that is not there to write all or nothing.
-fn one_by_one(pattern: &Pattern) -> Option<String> {
-    let batch = pattern.head.cql.strip_prefix("BEGIN UNLOGGED BATCH ")?;
-    let statements = batch.strip_suffix("APPLY BATCH")?;
-    // A template has no texts; only a quoted name could have the sign.
-    let is_plain = !statements.starts_with("USING") && !statements.contains('"');
-    let lines = statements.split_terminator(';').map(str::trim);
-    let mut lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
-    lines.dedup();
-    (is_plain && !lines.is_empty()).then(|| {
-        format!(
-            "-- each on its own, at the same time: each goes to a replica of its partition\n{};",
-            lines.join(";\n")
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -125,11 +127,15 @@ mod tests {
     use crate::{
         rules::{
             RULES, Settings, check,
-            testing::{amid, batch, read, window},
+            testing::{amid, batch, read, window, write},
         },
         window::{Cluster, Window},
     };
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+        schema::Schema,
+    };
 
     const SHOP: &str =
         "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
@@ -165,6 +171,64 @@ mod tests {
             example.after,
             "-- at consistency level LOCAL_QUORUM\nSELECT total FROM shop.orders WHERE id = ?;"
         );
+    }
+
+    #[test]
+    fn failures_are_shown_with_the_finding_s_own_statement() {
+        let read = |cql| read(cql, &[Flag::InPartitionKey], PartitionClass::Multi, 100);
+        let write = |cql, kind| write(cql, kind, &[], 100);
+        let mut at_all = read("SELECT total FROM shop.orders WHERE id = ?");
+        at_all.consistency = [("ALL".to_owned(), 100)].into();
+        (0..20).for_each(|_| at_all.count_error(0x1000));
+        let mut claim = write(
+            "INSERT INTO shop.orders (id) VALUES (?) IF NOT EXISTS",
+            StatementKind::Insert,
+        );
+        for level in ["SERIAL", "LOCAL_SERIAL"] {
+            claim.count_serial_consistency(level, 50);
+        }
+        for (rule, pattern, after) in [
+            (
+                "batch-too-large",
+                batch(&[], 30, 100),
+                "INSERT INTO shop.orders (id) VALUES (?);",
+            ),
+            (
+                "future-timestamp",
+                write(
+                    "INSERT INTO shop.orders (id) VALUES (?) USING TIMESTAMP ?",
+                    StatementKind::Insert,
+                ),
+                "INSERT INTO shop.orders (id) VALUES (?);",
+            ),
+            ("mixed-serial-consistency", claim, "in all requests"),
+            (
+                "retried-increment",
+                write(
+                    "UPDATE shop.hits SET n = n + ? WHERE id = ?",
+                    StatementKind::Update,
+                ),
+                "leaves it alone\nUPDATE shop.hits SET n = n + ? WHERE id = ?;",
+            ),
+            ("server-error", at_all, "LOCAL_QUORUM"),
+            (
+                "timeouts",
+                read("SELECT total FROM shop.orders WHERE id IN ?"),
+                "SELECT total FROM shop.orders WHERE id = ?;",
+            ),
+        ] {
+            let window = window([pattern]);
+            let (schema, cluster) = (Schema::from_cql(SHOP).unwrap(), Cluster::default());
+            let context = Context::new(&window, &schema, &cluster);
+            let (&id, pattern) = window.patterns.first_key_value().unwrap();
+            let about = find(rule).unwrap().about();
+            let mut grave = [Finding::on(about, Severity::High, (id, pattern), &context)];
+            put(&mut grave, &context);
+            let example = grave[0].example.as_ref().unwrap();
+            assert!(example.own_statement, "{rule}");
+            assert!(example.before.contains(&pattern.head.cql), "{rule}: {example:?}");
+            assert!(example.after.contains(after), "{rule}: {example:?}");
+        }
     }
 
     /// Whether there is a statement in it, or a command line where the rule is of one.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    About, Applied, Context, Cost, Example, RuleSeverity, Sequence, Settings, Severity, Threshold,
+    About, Applied, Client, Context, Cost, EvidenceValue, Example, RuleSeverity, Sequence, Settings,
+    Severity, Threshold,
     severity::{self, Impact},
     watch::Watch,
 };
@@ -19,10 +20,10 @@ use crate::{
 };
 use cqlens_cql::{plan::StatementKind, schema::TableName};
 
-/// Numbers and short texts that support a finding, in the order in which they are shown.
+/// What supports a finding, in the order in which it is shown.
 ///
 /// Names end in their unit (`_us`, `_bytes`, `_per_second`, `_share`); plain counts have no ending.
-pub type Evidence = Vec<(&'static str, serde_json::Value)>;
+pub type Evidence = Vec<(&'static str, EvidenceValue)>;
 
 /// One rule's judgement of one pattern or table.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +178,7 @@ impl Finding {
     }
 
     /// The same with this number put before all others.
-    pub fn first(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
+    pub fn first(mut self, name: &'static str, value: impl Into<EvidenceValue>) -> Self {
         self.evidence.insert(0, (name, value.into()));
         self
     }
@@ -323,7 +324,7 @@ fn shares(cost: Cost, context: &Context<'_>) -> Evidence {
 }
 
 /// The rate, where so many executions make one.
-fn per_second(executions: u64, watch: Watch) -> Option<(&'static str, serde_json::Value)> {
+fn per_second(executions: u64, watch: Watch) -> Option<(&'static str, EvidenceValue)> {
     let rate = number::per_second(executions, watch.seconds())?;
     Some(("executions_per_second", rate.into()))
 }
@@ -356,11 +357,10 @@ fn origin(pattern: &Pattern, context: &Context<'_>) -> Evidence {
         let share = pattern.count as f64 / requests as f64;
         origin.push(("of_all_requests_share", share.into()));
     }
-    if let Some(names) = most_frequent(&pattern.clients) {
-        origin.push(("clients", names.into()));
-    }
-    if let Some(levels) = most_frequent(&pattern.consistency) {
-        origin.push(("consistency", levels.into()));
+    origin.extend(clients(&pattern.clients));
+    if !pattern.consistency.is_empty() {
+        let levels = EvidenceValue::Counts(pattern.consistency.clone());
+        origin.push(("consistency_levels", levels));
     }
     if let Some((first, last)) = pattern.seen {
         let second = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -370,17 +370,27 @@ fn origin(pattern: &Pattern, context: &Context<'_>) -> Evidence {
     origin
 }
 
-/// The three that come most often, and how many more there are.
-fn most_frequent(counts: &BTreeMap<String, u64>) -> Option<String> {
-    let mut counts: Vec<_> = counts.iter().collect();
-    counts.sort_by_key(|&(name, count)| (Reverse(count), name));
-    let names: Vec<_> = counts.iter().take(3).map(|(name, _)| name.as_str()).collect();
-    match counts.len() {
-        0 => None,
-        1..=3 => Some(names.join(", ")),
-        more => Some(format!("{} and {} more", names.join(", "), more - 3)),
+/// Those that send most, and how many others there are.
+fn clients(executions: &BTreeMap<String, u64>) -> Evidence {
+    let mut clients: Vec<_> = executions.iter().collect();
+    clients.sort_by_key(|&(name, executions)| (Reverse(executions), name));
+    let others = clients.split_off(clients.len().min(MOST_CLIENTS));
+    let named: Vec<_> = clients
+        .into_iter()
+        .map(|(name, executions)| Client::of(name, *executions))
+        .collect();
+    let mut evidence = Evidence::new();
+    if !named.is_empty() {
+        evidence.push(("sent_by", EvidenceValue::Clients(named)));
     }
+    if !others.is_empty() {
+        evidence.push(("sent_by_left_out", others.len().into()));
+    }
+    evidence
 }
+
+/// Its statements have them all.
+const MOST_CLIENTS: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -406,8 +416,15 @@ mod tests {
         pattern.clients = ["a", "b", "c", "d"].map(named).into();
         let expected: Evidence = vec![
             ("of_all_requests_share", 0.25.into()),
-            ("clients", "a, b, c and 1 more".into()),
-            ("consistency", "LOCAL_QUORUM, ONE".into()),
+            (
+                "sent_by",
+                EvidenceValue::Clients(["a", "b", "c"].map(|name| Client::of(name, 1)).into()),
+            ),
+            ("sent_by_left_out", 1.into()),
+            (
+                "consistency_levels",
+                EvidenceValue::Counts(pattern.consistency.clone()),
+            ),
             ("first_seen", "1970-01-01T00:00:00Z".into()),
             ("last_seen", "1970-01-01T00:00:00Z".into()),
         ];

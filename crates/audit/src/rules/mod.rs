@@ -13,6 +13,7 @@ mod context;
 mod cost;
 mod definition;
 mod error_code;
+mod evidence;
 mod example;
 mod figures;
 mod finding;
@@ -41,11 +42,15 @@ use jiff::Timestamp;
 use crate::window::{Cluster, Window};
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
-pub(crate) use application::name as application_name;
+pub(crate) use application::{name as application_name, parts as client_parts};
 pub use context::Context;
 pub use cost::Cost;
 #[cfg(test)]
 pub(crate) use cost::share_step;
+pub use evidence::{
+    Client, ColumnLink, CopiedTables, EvidenceValue, KeyspaceReplicas, KnownFrom, TableIndex, TombstoneCause,
+    TombstoneWriter, WarningClass,
+};
 pub use example::Example;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
 pub use problem::{Problem, StableId, problems};

@@ -6,6 +6,7 @@
 #[path = "../words/mod.rs"]
 mod avoided;
 mod cases;
+mod evidence;
 mod promises;
 mod splits;
 #[path = "../suggestion/mod.rs"]

@@ -143,7 +143,7 @@ impl Said {
             let mut evidence = finding.evidence.iter();
             evidence
                 .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.to_string())
+                .map(|(_, value)| format!("{value:?}"))
         };
         Self {
             audited: window.coverage.audited,

@@ -4,7 +4,7 @@ use super::{Page, index::Ranked};
 use crate::{
     number,
     report::{Chart, FindingReport, PatternReport, ProblemReport, SequenceReport, Unit, evidence},
-    rules::Severity,
+    rules::{EvidenceValue, Severity},
 };
 
 /// Problems that are open when the page is: beyond these a reader has enough to do.
@@ -66,7 +66,7 @@ impl<'a> Page<'a> {
     }
 
     /// The figures of a finding; times only where they say something of the cluster.
-    pub(super) fn evidence(&self, evidence: &[(&'static str, serde_json::Value)]) -> Vec<evidence::Line> {
+    pub(super) fn evidence(&self, evidence: &[(&'static str, EvidenceValue)]) -> Vec<evidence::Line> {
         let says_something = |name: &str| self.has_times() || !name.ends_with("_us");
         let evidence = evidence.iter().filter(|(name, _)| says_something(name));
         evidence::lines(&evidence.cloned().collect::<Vec<_>>())

@@ -12,22 +12,6 @@ use super::{FORMAT, Report, ReportDiff, diff::DIFF_FORMAT};
 
 pub use reference::json_reference;
 
-/// A figure of a finding; the ending of its name is its unit.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "what values of evidence may be, for their schema alone")]
-pub(super) enum EvidenceValue {
-    /// A count, a size in bytes (`_bytes`), a duration in microseconds (`_us`), a share of 1 (`_share`) or a rate
-    /// (`_per_second`).
-    Number(f64),
-    /// A name, or one of a few words.
-    Text(String),
-    /// Whether something is so.
-    Fact(bool),
-    /// Names.
-    Names(Vec<String>),
-}
-
 /// The formats with their JSON Schemas (draft 2020-12).
 pub fn json_schemas() -> [(&'static str, Value); 2] {
     [

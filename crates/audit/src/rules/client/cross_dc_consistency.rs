@@ -6,7 +6,7 @@ use super::{
 use crate::{
     number,
     rules::{
-        Context, Finding, Rule,
+        Context, EvidenceValue, Finding, KeyspaceReplicas, Rule,
         figures::{often, share},
     },
     window::Pattern,
@@ -87,25 +87,20 @@ fn levels(patterns: &Patterns<'_>) -> String {
     levels.join(", ")
 }
 
-/// The keyspaces' replicas: `shop dc1: 3, dc2: 3`.
-fn places(patterns: &Patterns<'_>, context: &Context<'_>) -> String {
+/// The keyspaces' replicas.
+fn places(patterns: &Patterns<'_>, context: &Context<'_>) -> Vec<KeyspaceReplicas> {
     let of_keyspace = |pattern: &Pattern| {
-        let replicas = replicas(pattern, context.schema)?;
-        let each: Vec<_> = replicas
-            .iter()
-            .map(|(name, count)| format!("{name}: {count}"))
-            .collect();
-        Some(format!(
-            "{} {}",
-            pattern.head.keyspace.as_deref()?,
-            each.join(", ")
-        ))
+        let replicas = replicas(pattern, context.schema)?.into_iter();
+        Some(KeyspaceReplicas {
+            keyspace: pattern.head.keyspace.clone()?,
+            replicas: replicas.map(|(name, count)| (name.to_owned(), count)).collect(),
+        })
     };
     let places = patterns.iter().filter_map(|(_, pattern)| of_keyspace(pattern));
     let mut places: Vec<_> = places.collect();
-    places.sort();
+    places.sort_by(|left, right| left.keyspace.cmp(&right.keyspace));
     places.dedup();
-    places.join("; ")
+    places
 }
 
 fn finding(
@@ -132,7 +127,7 @@ fn finding(
     let replicas = places(&patterns, context);
     application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)
-        .first("replicas", replicas)
+        .first("keyspace_replicas", EvidenceValue::Replicas(replicas))
         .first("cross_dc_share", share(times, executions))
         .first("cross_dc", times)
 }

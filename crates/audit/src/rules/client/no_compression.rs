@@ -1,10 +1,7 @@
 //! Large answers that are sent without compression.
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
-use crate::{
-    number,
-    rules::{Context, Finding, Rule, figures::bytes},
-};
+use crate::rules::{Context, Finding, Rule, figures::bytes};
 
 pub(in crate::rules) struct NoCompression;
 
@@ -57,7 +54,7 @@ fn finding(
     application::finding(&ABOUT, Severity::Info, (application, patterns), context)
         .title(title)
         .first("response_mean_bytes", each)
-        .first("response_bytes_per_second", number::decimal(rate))
+        .first("responses_bytes_per_second", rate)
 }
 
 const LARGE: Threshold = Threshold {

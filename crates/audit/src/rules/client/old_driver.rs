@@ -33,9 +33,13 @@ impl Rule for OldDriver {
             let finding = Finding::on_definition(&ABOUT, Severity::Info, context)
                 .about(format!("{application} {driver}"))
                 .title(title)
-                .first("clients", clients.len() as u64)
-                .first("successor", successor(driver).unwrap_or_default());
-            found.push(finding);
+                .first("clients", clients.len() as u64);
+            found.push(match successor(driver) {
+                Some(Successor::Driver(name)) => finding.first("successor_driver", name),
+                Some(Successor::None) | None => {
+                    finding.first("has_successor", false).advice(WITHOUT_SUCCESSOR)
+                }
+            });
         }
     }
 }
@@ -47,25 +51,47 @@ fn driver(client: &str) -> Option<&str> {
     Some(driver)
 }
 
-/// What replaces a driver with its version; none where its series is developed, or where it is not known.
-fn successor(driver: &str) -> Option<&'static str> {
+/// What replaces a driver.
+#[derive(Debug, PartialEq, Eq)]
+enum Successor {
+    /// This one.
+    Driver(String),
+    /// Nobody maintains one for its language.
+    None,
+}
+
+const WITHOUT_SUCCESSOR: &str = "\
+    Nobody maintains this driver, and no other one takes its place. Plan to move what reads and writes Cassandra to a language that has a \
+    maintained driver, or behind a service that is written in one.";
+
+/// What replaces a driver with its version; nothing where its series is developed, or where it is not known.
+fn successor(driver: &str) -> Option<Successor> {
     let name = driver.to_lowercase();
     let series: Option<u32> = name
         .rsplit_once(' ')
         .and_then(|(_, version)| version.trim_start_matches('v').split('.').next()?.parse().ok());
+    let this = |name: &str| Some(Successor::Driver(name.to_owned()));
     let is_below = |least: u32| series.is_some_and(|series| series < least);
     match name.as_str() {
         // Forks have series of their own.
         name if name.contains("scylla") => None,
-        name if name.contains("enterprise") => Some("the driver for Apache Cassandra of the same language"),
-        name if name.contains("java driver") && is_below(4) => Some("Java driver 4"),
-        name if name.contains("node.js driver") && is_below(4) => Some("Node.js driver 4"),
-        name if name.contains("gocql") && is_below(2) => Some("apache/cassandra-gocql-driver 2"),
-        name if name.contains("ruby driver") || name.contains("php driver") => {
-            Some("none: these drivers are no longer maintained")
-        }
+        name if name.contains("enterprise") => Some(Successor::Driver(for_cassandra(driver))),
+        name if name.contains("java driver") && is_below(4) => this("Java driver 4"),
+        name if name.contains("node.js driver") && is_below(4) => this("Node.js driver 4"),
+        name if name.contains("gocql") && is_below(2) => this("apache/cassandra-gocql-driver 2"),
+        name if name.contains("ruby driver") || name.contains("php driver") => Some(Successor::None),
         _ => None,
     }
+}
+
+/// `DataStax Enterprise Python Driver 2.11.2` has been replaced by `DataStax Python Driver for Apache Cassandra`.
+fn for_cassandra(driver: &str) -> String {
+    let is_version = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+    let words = driver
+        .split(' ')
+        .filter(|word| !word.eq_ignore_ascii_case("enterprise") && !is_version(word));
+    let name: Vec<_> = words.collect();
+    format!("{} for Apache Cassandra", name.join(" "))
 }
 
 const ABOUT: About = About {
@@ -97,6 +123,22 @@ mod tests {
         window.connections_mut(client).open(4, true);
         let findings = run(&OldDriver, &window).findings.into_iter();
         findings.map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn what_replaces_it_is_named_where_there_is_such() {
+        let driver = |name: &str| Some(Successor::Driver(name.to_owned()));
+        assert_eq!(successor("DataStax Java Driver 3.11.2"), driver("Java driver 4"));
+        assert_eq!(
+            successor("DataStax Enterprise Python Driver 2.11.2"),
+            driver("DataStax Python Driver for Apache Cassandra")
+        );
+        let mut window = window([]);
+        let client = "shop (DataStax Ruby Driver 3.2.5) 10.0.0.1";
+        window.connections_mut(client).open(4, true);
+        let finding = run(&OldDriver, &window).findings.remove(0);
+        assert_eq!(finding.evidence[0], ("has_successor", false.into()));
+        assert_eq!(finding.advice, WITHOUT_SUCCESSOR);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Warnings that the server attached to its answers.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{About, Findings, Patterns, Severity, application, by_application, user_statements};
 use crate::{
     number,
     rules::{
-        Context, Finding, Rule,
-        figures::{at_rate, bytes, share},
+        Context, EvidenceValue, Finding, Rule, WarningClass,
+        figures::{at_rate, share},
     },
     window::{Pattern, Warned},
 };
@@ -40,7 +40,7 @@ fn finding(warnings: u64, (application, patterns): (&str, Patterns<'_>), context
     };
     let told = told(&patterns);
     let of = match told.first() {
-        Some((class, warned)) => words(class, *warned),
+        Some(warning) => warning.subject(),
         None => application::on_tables(&patterns),
     };
     let others = match told.len() {
@@ -56,14 +56,10 @@ fn finding(warnings: u64, (application, patterns): (&str, Patterns<'_>), context
         at_rate(warnings, application::watch(&patterns, context))
     );
     let executions = application::sum(&patterns, |pattern| pattern.count);
-    let all: Vec<_> = told
-        .iter()
-        .map(|(class, warned)| format!("{} ({})", words(class, *warned), number::count(warned.times)))
-        .collect();
     let finding = application::finding(&ABOUT, Severity::Info, (application, patterns), context).title(title);
-    let finding = match all.is_empty() {
+    let finding = match told.is_empty() {
         true => finding,
-        false => finding.first("warned_of", all.join("; ")),
+        false => finding.first("warning_classes", EvidenceValue::Warnings(told)),
     };
     finding
         .first("warnings_share", share(warnings, executions))
@@ -71,7 +67,7 @@ fn finding(warnings: u64, (application, patterns): (&str, Patterns<'_>), context
 }
 
 /// What the server warned of, the most frequent first.
-fn told(patterns: &Patterns<'_>) -> Vec<(String, Warned)> {
+fn told(patterns: &Patterns<'_>) -> Vec<WarningClass> {
     let mut classes: BTreeMap<&str, Warned> = BTreeMap::new();
     for (class, warned) in patterns.iter().flat_map(|(_, pattern)| &pattern.warned) {
         let all = classes.entry(class).or_default();
@@ -80,67 +76,11 @@ fn told(patterns: &Patterns<'_>) -> Vec<(String, Warned)> {
     }
     let mut told: Vec<_> = classes
         .into_iter()
-        .map(|(class, warned)| (class.to_owned(), warned))
+        .map(|(class, warned)| WarningClass::of(class, warned))
         .collect();
-    told.sort_by(|(left_class, left), (right_class, right)| {
-        right.times.cmp(&left.times).then(left_class.cmp(right_class))
-    });
+    // By class where there are as many of several.
+    told.sort_by_key(|warning| Reverse(warning.warnings));
     told
-}
-
-/// A class of warnings as a title says it, with its largest figure.
-fn words(class: &str, warned: Warned) -> String {
-    let largest = warned.largest;
-    match class {
-        "batch size" => format!(
-            "batches of up to {} (`batch_size_warn_threshold`)",
-            bytes(largest)
-        ),
-        "unlogged batch" => format!(
-            "unlogged batches over up to {} (`unlogged_batch_across_partitions_warn_threshold`)",
-            number::plural(largest, "partition", "partitions")
-        ),
-        "logged batch, gc_grace_seconds 0" => "logged batches on tables with `gc_grace_seconds` 0".to_owned(),
-        "aggregate without partition key" => "aggregates without a partition key".to_owned(),
-        "aggregate over partitions" => "aggregates over several partition keys".to_owned(),
-        "local read size" => format!(
-            "reads of more than {} on a replica (`local_read_size_warn_threshold`)",
-            bytes(largest)
-        ),
-        "row index size" => format!(
-            "partition indexes of more than {} (`row_index_read_size_warn_threshold`)",
-            bytes(largest)
-        ),
-        "read size" => format!(
-            "reads of more than {} (`coordinator_read_size_warn_threshold`)",
-            bytes(largest)
-        ),
-        "index parts" => format!(
-            "reads of up to {} of an index on a node (`sai_sstable_indexes_per_query_warn_threshold`)",
-            number::plural(largest, "part", "parts")
-        ),
-        "replica filtering protection" => format!(
-            "{} kept to filter rows of several replicas (`cached_replica_rows_warn_threshold`)",
-            number::plural(largest, "row", "rows")
-        ),
-        "USE with prepared statements" => "`USE` together with prepared statements".to_owned(),
-        "TTL beyond 2038" => "TTLs that end after 2038".to_owned(),
-        "top-k consistency" => "nearest-neighbour searches that are read at ONE instead".to_owned(),
-        "literal values" => "statements with values in their text".to_owned(),
-        "filtering without ALLOW FILTERING" => {
-            "filtering without ALLOW FILTERING, which later versions refuse".to_owned()
-        }
-        "consistency level" => {
-            "consistency levels that are to be avoided (`write_consistency_levels_warned`)".to_owned()
-        }
-        "large data" => "partitions, rows or cells above the soft limits".to_owned(),
-        "other" => "something that cqlens does not know".to_owned(),
-        other => match other.strip_prefix("guardrail ") {
-            Some(name) if largest > 0 => format!("the guardrail `{name}` ({})", number::count(largest)),
-            Some(name) => format!("the guardrail `{name}`"),
-            None => other.to_owned(),
-        },
-    }
 }
 
 const ABOUT: About = About {
@@ -166,6 +106,7 @@ const ABOUT: About = About {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
@@ -209,12 +150,21 @@ mod tests {
             finding.title,
             "The server warns clients of batches of up to 60 KiB (`batch_size_warn_threshold`) and 1 other thing: 60 warnings, 1 a minute"
         );
-        let all =
-            "batches of up to 60 KiB (`batch_size_warn_threshold`) (50); the guardrail `page_size` (10)";
-        assert!(
-            finding.evidence.contains(&("warned_of", all.into())),
-            "{:?}",
-            finding.evidence
+        let (_, classes) = finding
+            .evidence
+            .iter()
+            .find(|(name, _)| *name == "warning_classes")
+            .unwrap();
+        assert_eq!(
+            serde_json::to_value(classes).unwrap(),
+            serde_json::json!([
+                {"class": "batch-size", "warnings": 50, "largest_bytes": 61_440},
+                {"class": "guardrail", "guardrail": "page_size", "warnings": 10},
+            ])
+        );
+        assert_eq!(
+            classes.words(),
+            "batches of up to 60 KiB (`batch_size_warn_threshold`) (50); the guardrail `page_size` (10)"
         );
     }
 

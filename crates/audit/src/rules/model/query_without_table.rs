@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, Rule, Severity, Threshold,
         figures::{often, share},
         read::{suggest, user_reads},
         severity::Impact,
@@ -106,12 +106,8 @@ fn finding(
         often(reads.unserved, context.watch_table(name))
     );
     let key = schema.table(&name.keyspace, &name.table).map(|table| {
-        let key: Vec<_> = table
-            .partition_key()
-            .iter()
-            .map(|column| column.name.as_str())
-            .collect();
-        key.join(", ")
+        let key = table.partition_key();
+        key.iter().map(|column| column.name.clone()).collect()
     });
     // One table for each way of asking, and the query on it.
     let mut suggested: Vec<String> = Vec::new();
@@ -138,11 +134,13 @@ fn finding(
     .first("ways_of_asking", shape_count)
     .suggest(suggested);
     match key {
-        Some(key) => finding.first("partition_key", key).advice(format!(
-            "{} Each of the {} needs a table of its own; no query gives the key that there is.",
-            ABOUT.fix,
-            number::plural(shape_count, "way", "ways"),
-        )),
+        Some(key) => finding
+            .first("partition_key_columns", EvidenceValue::Names(key))
+            .advice(format!(
+                "{} Each of the {} needs a table of its own; no query gives the key that there is.",
+                ABOUT.fix,
+                number::plural(shape_count, "way", "ways"),
+            )),
         None => finding,
     }
 }

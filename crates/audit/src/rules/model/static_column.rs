@@ -2,7 +2,6 @@
 
 use super::{About, Finding, Findings, Severity, Threshold};
 use crate::{
-    number,
     rules::{Context, Rule, figures::share},
     window::{RepeatedValue, TableTraffic},
 };
@@ -77,7 +76,7 @@ fn finding(
         .of_table(name)
         .title(title)
         .first("rows_compared", compared)
-        .first("same_as_the_row_before", number::percent(same))
+        .first("same_as_the_row_before_share", same)
         .suggest([migration(name, table, columns)])
 }
 

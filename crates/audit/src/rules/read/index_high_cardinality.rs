@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     number,
-    rules::{Context, Finding, Rule, figures::share},
+    rules::{Context, EvidenceValue, Finding, KnownFrom, Rule, figures::share},
 };
 use cqlens_cql::schema::{DataType, Schema};
 
@@ -52,7 +52,7 @@ fn is_vector(indexed: &Indexed<'_>, schema: &Schema) -> bool {
 struct Evidence {
     values: u64,
     rows: u64,
-    level: &'static str,
+    known_from: KnownFrom,
 }
 
 impl Evidence {
@@ -68,7 +68,7 @@ impl Evidence {
                 // Both are estimates, and a row has one value at a time.
                 values: values.min(rows_written),
                 rows: rows_written,
-                level: "inferred from values that were written",
+                known_from: KnownFrom::WrittenValues,
             });
         }
         let (asked, rows) = (column.asked.estimate(), rows(&indexed.reads(context)));
@@ -77,7 +77,7 @@ impl Evidence {
         (finds_one && !is_contradicted && asked as f64 >= many).then_some(Self {
             values: asked,
             rows: asked,
-            level: "inferred from values that were asked for, and the rows of the answers",
+            known_from: KnownFrom::QueriedValues,
         })
     }
 
@@ -95,7 +95,7 @@ impl Evidence {
             .of_table(&indexed.name.table)
             .about(indexed.name.column.clone())
             .title(title)
-            .first("evidence_level", self.level)
+            .first("known_from", EvidenceValue::KnownFrom(vec![self.known_from]))
             .first("reads_within_a_partition", column.reads_in_partition)
             .first("reads_of_the_index", column.reads)
             .first("writes_of_the_column", column.inserts + column.updates)

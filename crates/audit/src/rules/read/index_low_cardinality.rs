@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     number,
-    rules::{Context, Finding, Rule},
+    rules::{Context, EvidenceValue, Finding, KnownFrom, Rule},
 };
 use cqlens_cql::{
     schema::{DataType, Index, IndexClass, TableName},
@@ -71,7 +71,10 @@ fn by_type(name: &TableName, index: &Index, context: &Context<'_>) -> Finding {
         .of_table(name)
         .about(column)
         .title(title)
-        .first("evidence_level", "the type of the column")
+        .first(
+            "known_from",
+            EvidenceValue::KnownFrom(vec![KnownFrom::ColumnType]),
+        )
         .first("index", index.name.clone())
 }
 
@@ -85,7 +88,7 @@ fn is_asked_in_partitions_only(indexed: &Indexed<'_>) -> bool {
 struct Evidence {
     values: u64,
     rows_per_value: f64,
-    level: &'static str,
+    known_from: KnownFrom,
 }
 
 impl Evidence {
@@ -98,7 +101,7 @@ impl Evidence {
         let written = Self {
             values: column.values.estimate(),
             rows_per_value: column.rows.estimate() as f64 / column.values.estimate().max(1) as f64,
-            level: "inferred from values that were written",
+            known_from: KnownFrom::WrittenValues,
         };
         if written.is_low(few, crowded) {
             return Some(written);
@@ -107,7 +110,7 @@ impl Evidence {
         let read = Self {
             values: column.asked.estimate(),
             rows_per_value: rows.quantile(0.5) as f64,
-            level: "inferred from values that were asked for, and the rows of the answers",
+            known_from: KnownFrom::QueriedValues,
         };
         // Other values that were written speak against it.
         let is_known = rows.count() as f64 >= fewest && column.values.estimate() as f64 <= few;
@@ -140,7 +143,7 @@ impl Evidence {
             .of_table(&indexed.name.table)
             .about(indexed.name.column.clone())
             .title(title)
-            .first("evidence_level", self.level)
+            .first("known_from", EvidenceValue::KnownFrom(vec![self.known_from]))
             .first("reads_within_a_partition", column.reads_in_partition)
             .first("reads_of_the_index", column.reads)
             .first("writes_of_the_column", column.inserts + column.updates)

@@ -8,7 +8,7 @@ use super::{
     with_table,
 };
 use crate::{
-    rules::{Context, Finding, Rule, figures::definition},
+    rules::{Context, EvidenceValue, Finding, Rule, TableIndex, figures::definition},
     window::{Pattern, PatternId},
 };
 use cqlens_cql::syntax::ast::Body;
@@ -96,23 +96,23 @@ fn with_indexes(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding
     let Some(table) = definition(pattern, schema).filter(|table| !table.indexes.is_empty()) else {
         return finding;
     };
-    let names: Vec<_> = table.indexes.values().map(described).collect();
-    finding.first("indexes_of_the_table", names.join(", "))
+    let indexes = table.indexes.values().map(described).collect();
+    finding.first("table_indexes", EvidenceValue::Indexes(indexes))
 }
 
-fn described(index: &Index) -> String {
+fn described(index: &Index) -> TableIndex {
     let kind = match &index.class {
         IndexClass::Legacy => "legacy",
         IndexClass::Sai => "storage-attached",
         IndexClass::Sasi => "SASI",
         IndexClass::Custom(name) => name,
     };
-    let columns: Vec<_> = index
-        .targets
-        .iter()
-        .map(|target| target.column.as_str())
-        .collect();
-    format!("{} on {} ({kind})", index.name, columns.join(" and "))
+    let columns = index.targets.iter().map(|target| target.column.clone());
+    TableIndex {
+        index: index.name.clone(),
+        columns: columns.collect(),
+        kind: kind.to_owned(),
+    }
 }
 
 const ABOUT: About = About {
@@ -222,13 +222,9 @@ mod tests {
         let schema = Schema::from_cql(shop).unwrap();
         let judgement = run_with(&SecondaryIndexRead, &window([by_email(60)]), &schema);
         let finding = &judgement.findings[0];
-        assert_eq!(
-            finding.evidence[0],
-            (
-                "indexes_of_the_table",
-                "by_email on email (storage-attached)".into()
-            )
-        );
+        let (name, indexes) = &finding.evidence[0];
+        assert_eq!(*name, "table_indexes");
+        assert_eq!(indexes.words(), "by_email on email (storage-attached)");
         assert!(finding.suggested_cql[0].contains("\nCREATE TABLE shop.users_by_email ("));
     }
 

@@ -1,10 +1,11 @@
 //! `SELECT *` that brings rows.
 
+use std::collections::BTreeMap;
+
 use super::{About, Findings, Severity, is_sweep, reads, user_reads};
 use crate::{
-    number,
     rules::{
-        Context, Finding, Rule,
+        Context, EvidenceValue, Finding, Rule,
         application::{self, Patterns},
         figures::{bytes, definition, often},
     },
@@ -62,29 +63,21 @@ fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> 
     if columns.is_empty() {
         return finding;
     }
-    finding.first("columns_of_the_tables", columns)
+    finding.first("columns_by_table", EvidenceValue::Counts(columns))
 }
 
-/// The tables with their numbers of columns: `shop.users 12, shop.orders 30`.
-fn columns(patterns: &Patterns<'_>, context: &Context<'_>) -> String {
+/// The tables with their numbers of columns.
+fn columns(patterns: &Patterns<'_>, context: &Context<'_>) -> BTreeMap<String, u64> {
     let tables = patterns
         .iter()
         .filter_map(|(_, pattern)| definition(pattern, context.schema));
-    let mut tables: Vec<_> = tables
-        .map(|table| format!("{}.{} {}", table.keyspace, table.name, table.columns.len()))
-        .collect();
-    tables.sort();
-    tables.dedup();
-    let more = tables.len().saturating_sub(MOST_TABLES);
-    tables.truncate(MOST_TABLES);
-    let shown = tables.join(", ");
-    match more {
-        0 => shown,
-        more => format!("{shown} and {} more", number::count(more as u64)),
-    }
+    tables
+        .map(|table| {
+            let name = format!("{}.{}", table.keyspace, table.name);
+            (name, table.columns.len() as u64)
+        })
+        .collect()
 }
-
-const MOST_TABLES: usize = 5;
 
 /// Tables of so few columns have nothing to leave out.
 const FEW_COLUMNS: usize = 2;
@@ -181,7 +174,8 @@ mod tests {
         assert_eq!(run_with(&SelectStar, &window([star(BAD)]), &schema).findings, []);
         let orders = star("SELECT * FROM shop.orders WHERE id = ?");
         let judgement = run_with(&SelectStar, &window([orders]), &schema);
-        let columns = ("columns_of_the_tables", "shop.orders 3".into());
+        let columns = EvidenceValue::Counts([("shop.orders".to_owned(), 3)].into());
+        let columns = ("columns_by_table", columns);
         assert!(judgement.findings[0].evidence.contains(&columns), "{judgement:?}");
     }
 }

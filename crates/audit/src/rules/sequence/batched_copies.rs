@@ -56,7 +56,7 @@ fn several_in_batches<'a>(batches: &[Batches<'a>]) -> Several<'a> {
             .collect(),
         sets: batches
             .iter()
-            .map(|batches| (names(&batches.tables), batches.times()))
+            .map(|batches| (batches.tables.iter().cloned().collect(), batches.times()))
             .collect(),
         how: "in unlogged batches",
         batch: most.map(Batches::as_logged),

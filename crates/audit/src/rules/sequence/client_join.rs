@@ -207,13 +207,8 @@ mod tests {
     }
 
     fn evidence(finding: &Finding, name: &str) -> serde_json::Value {
-        finding
-            .evidence
-            .iter()
-            .find(|(key, _)| *key == name)
-            .unwrap()
-            .1
-            .clone()
+        let of = finding.evidence.iter().find(|(key, _)| *key == name);
+        serde_json::to_value(&of.unwrap().1).unwrap()
     }
 
     fn insert(overwrites: u64) -> Pattern {

@@ -1,13 +1,15 @@
 //! Copies in several tables of which there is nothing to be done: one finding for each application.
 
-use super::{Context, Finding, Pattern, PatternId, Severity, dual_write_without_batch::ABOUT, number, often};
-use crate::rules::application;
+use super::{
+    Context, Finding, Pattern, PatternId, Severity, TableName, dual_write_without_batch::ABOUT, number, often,
+};
+use crate::rules::{CopiedTables, EvidenceValue, application};
 
 /// Sets of tables of one application whose copies are only worth knowing: said once, with the tables below.
 pub(super) struct Several<'a> {
     pub(super) patterns: Vec<(PatternId, &'a Pattern)>,
     /// The tables of each, and how often.
-    pub(super) sets: Vec<(String, u64)>,
+    pub(super) sets: Vec<(Vec<TableName>, u64)>,
     pub(super) how: &'static str,
     /// The statements of the most frequent in a logged batch.
     pub(super) batch: Option<String>,
@@ -25,20 +27,22 @@ impl Several<'_> {
             self.how,
             often(times, application::watch(&self.patterns, context))
         );
-        let shown = self.sets.iter().take(MOST_SETS);
-        let mut sets = shown
-            .map(|(names, times)| format!("{names} {}", number::plural(*times, "time", "times")))
-            .collect::<Vec<_>>()
-            .join("; ");
-        if let Some(more @ 1..) = self.sets.len().checked_sub(MOST_SETS) {
-            sets += &format!("; and {more} more");
-        }
-        Finding::on_all(&ABOUT, Severity::Info, self.patterns, context)
+        let more = self.sets.len().saturating_sub(MOST_SETS);
+        self.sets.truncate(MOST_SETS);
+        let sets = self.sets.into_iter().map(|(tables, operations)| CopiedTables {
+            tables: tables.iter().map(ToString::to_string).collect(),
+            operations,
+        });
+        let sets = EvidenceValue::Copies(sets.collect());
+        let finding = Finding::on_all(&ABOUT, Severity::Info, self.patterns, context)
             .about(senders)
             .title(title)
-            .first("operations", times)
-            .first("written_together", sets)
-            .suggest(self.batch)
+            .first("operations", times);
+        let finding = match more {
+            0 => finding,
+            more => finding.first("copied_tables_left_out", more),
+        };
+        finding.first("copied_tables", sets).suggest(self.batch)
     }
 }
 

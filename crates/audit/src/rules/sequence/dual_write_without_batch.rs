@@ -7,7 +7,10 @@ use super::{
     Severity, TableName, Threshold, applications, batched_copies, copies_in_short::Several, estimate, number,
     often, rounded, share, table_of,
 };
-use crate::window::{Distribution, WritePairs};
+use crate::{
+    rules::EvidenceValue,
+    window::{Distribution, WritePairs},
+};
 
 pub(in crate::rules) struct DualWriteWithoutBatch;
 
@@ -253,7 +256,7 @@ fn several_by_themselves<'a>(copies: &[Copies<'a>]) -> Several<'a> {
         patterns: copies.iter().flat_map(Copies::patterns).collect(),
         sets: copies
             .iter()
-            .map(|copies| (names(copies.tables.keys()), copies.times()))
+            .map(|copies| (copies.tables.keys().cloned().collect(), copies.times()))
             .collect(),
         how: "without a logged batch",
         batch: most.map(Copies::in_a_batch),
@@ -280,19 +283,17 @@ fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Fi
     let finding = Finding::on_all(&ABOUT, severity, copies.patterns(), context);
     let finding = on_tables(finding, &tables);
     let missing = copies.missing();
-    let in_words = missing
-        .iter()
-        .map(|(name, writes)| format!("{} in {}", number::count(*writes), name.table));
+    let all_missing: u64 = missing.iter().map(|(_, writes)| writes).sum();
+    let missing = missing
+        .into_iter()
+        .map(|(name, writes)| (name.to_string(), writes));
     finding
         .title(title)
         .first("apart_p99_us", copies.apart_us.quantile(0.99))
         .first("apart_p50_us", copies.apart_us.quantile(0.5))
         .first("only_one_succeeded", copies.one_failed)
-        .first("missing", in_words.collect::<Vec<_>>().join(", "))
-        .first(
-            "without_the_other",
-            missing.iter().map(|(_, writes)| writes).sum::<u64>(),
-        )
+        .first("missing_by_table", EvidenceValue::Counts(missing.collect()))
+        .first("without_the_other", all_missing)
         .first("operations_looked_at", copies.writes)
         .first("in_logged_batches", batched_copies::logged(&tables, context))
         .first("operations", copies.times())
@@ -355,6 +356,7 @@ mod tests {
         window::{CopiedWrites, Window},
     };
     use cqlens_cql::plan::StatementKind;
+    use serde_json::json;
 
     /// So many writes of each table, which were all looked at, with so many pairs of neighbours.
     fn window(writes: &[u64], pairs: u64, one_failed: u64) -> Window {
@@ -429,8 +431,11 @@ mod tests {
             ]
         );
         assert_eq!(
-            evidence(&findings[1], "written_together"),
-            "`shop.a` and `shop.a_by_name` 200 times; `shop.b` and `shop.b_by_name` 200 times"
+            evidence(&findings[1], "copied_tables"),
+            json!([
+                {"tables": ["shop.a", "shop.a_by_name"], "operations": 200},
+                {"tables": ["shop.b", "shop.b_by_name"], "operations": 200},
+            ])
         );
         assert_eq!(findings[1].subject.as_deref(), Some("orders"));
     }
@@ -441,23 +446,23 @@ mod tests {
 
     fn evidence(finding: &Finding, name: &str) -> serde_json::Value {
         let of = finding.evidence.iter().find(|(key, _)| *key == name);
-        of.unwrap().1.clone()
+        serde_json::to_value(&of.unwrap().1).unwrap()
     }
 
     #[test]
     fn each_table_lacks_what_the_other_one_has_alone() {
         let finding = found(&window(&[200, 190], 190, 0)).unwrap();
         assert_eq!(finding.severity, Severity::Info);
-        assert_eq!(evidence(&finding, "missing"), "10 in by_email, 0 in by_name");
+        let missing = json!({"shop.by_email": 10, "shop.by_name": 0});
+        assert_eq!(evidence(&finding, "missing_by_table"), missing);
         assert_eq!(evidence(&finding, "without_the_other"), 10);
         let finding = found(&window(&[200, 190], 180, 0)).unwrap();
-        assert_eq!(evidence(&finding, "missing"), "20 in by_email, 10 in by_name");
+        let missing = json!({"shop.by_email": 20, "shop.by_name": 10});
+        assert_eq!(evidence(&finding, "missing_by_table"), missing);
         assert_eq!(evidence(&finding, "without_the_other"), 30);
         let finding = found(&window(&[200, 200, 185], 185, 0)).unwrap();
-        assert_eq!(
-            evidence(&finding, "missing"),
-            "0 in by_email, 0 in by_name, 15 in by_phone"
-        );
+        let missing = json!({"shop.by_email": 0, "shop.by_name": 0, "shop.by_phone": 15});
+        assert_eq!(evidence(&finding, "missing_by_table"), missing);
     }
 
     #[test]

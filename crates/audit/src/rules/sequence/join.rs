@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     number,
-    rules::statement::{select, updates},
+    rules::{
+        ColumnLink, EvidenceValue,
+        statement::{select, updates},
+    },
     window::{Distribution, FollowedReads, Link},
 };
 use cqlens_cql::{
@@ -364,15 +367,17 @@ impl<'a> Chain<'a> {
         let serial = widest.sent() == Sent::OneAfterTheOther;
         let linked = self.steps.iter().filter_map(|step| {
             let (from, to) = step.columns()?;
-            Some(format!(
-                "{}.{from} = {}.{to}",
-                step.from_table.table, step.to_table.table
-            ))
+            Some(ColumnLink {
+                from_table: step.from_table.to_string(),
+                from_column: from.to_owned(),
+                to_table: step.to_table.to_string(),
+                to_column: to.to_owned(),
+            })
         });
-        let linked = linked.collect::<Vec<_>>().join(", ");
+        let linked = EvidenceValue::Links(linked.collect());
         let elapsed_us = self.elapsed_us();
         finding
-            .first("joined_by", linked)
+            .first("linked_columns", linked)
             .first("operations_looked_at", widest.followed())
             .first("operations", self.first().map_or(0, Step::times))
             .first("one_after_the_other", serial)

@@ -204,7 +204,7 @@ mod tests {
                 .find(|(name, _)| *name == "limit")
                 .unwrap()
                 .1,
-            10
+            10.into()
         );
         // The client gives up after five days, with half of what it wants.
         let expected = "a range of 10 days would hold the 10 rows that one of them wants";

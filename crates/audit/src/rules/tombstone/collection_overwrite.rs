@@ -5,7 +5,7 @@ use cqlens_cql::syntax::ast::{AssignmentOperation, InsertSource, Modification};
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         figures::{definition, often, share, table, user_writes},
         severity::Impact,
         statement::{modifications, table_of},
@@ -167,9 +167,9 @@ fn finding(
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .suggest(by_element(pattern, columns, context.schema))
-        .first("evidence_level", "inferred from writes")
+        .first("known_from", EvidenceValue::KnownFrom(vec![KnownFrom::Writes]))
         .first("tombstones_written", tombstones)
-        .first("collections", columns.join(", "))
+        .first("collection_columns", EvidenceValue::Names(columns.to_vec()))
 }
 
 const OVERWRITTEN_SHARE: Threshold = Threshold {
@@ -301,7 +301,12 @@ mod tests {
             findings[0].title,
             "Writes to `shop.users` replace the collections `tags`, `logins` as a whole, 1 a second"
         );
-        assert_eq!(findings[0].evidence[1], ("tombstones_written", 120.into()));
+        let columns = EvidenceValue::Names(vec!["tags".to_owned(), "logins".to_owned()]);
+        let expected = [
+            ("collection_columns", columns),
+            ("tombstones_written", 120.into()),
+        ];
+        assert_eq!(findings[0].evidence[..2], expected);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use cqlens_cql::syntax::ast::{Body, Delete, Modification, RelationOperator, Subject};
 
-use super::by_hour;
+use super::{by_hour, reports};
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         application::Patterns,
         figures::{is_steady, often, share},
         read::user_reads,
@@ -178,17 +178,15 @@ fn finding(
         often(writes.inside, context.watch_table(name))
     );
     let observed = traffic.tombstones.reported();
-    let seen_by = if observed > 0 {
-        "inferred from writes, and the server's warnings"
-    } else {
-        "inferred from writes"
-    };
+    let known_from = [KnownFrom::Writes]
+        .into_iter()
+        .chain(reports(&traffic.tombstones));
     // A batch may delete from several tables, this is of one.
     Finding::on_all(&ABOUT, severity, writes.deleting, context)
         .of_table(name)
         .title(title)
         .suggest(by_hour(name, context))
-        .first("evidence_level", seen_by)
+        .first("known_from", EvidenceValue::KnownFrom(known_from.collect()))
         .first("reads_with_tombstones_reported", observed)
         .first("reads_of_the_table", traffic.reads)
         .first("whole_partitions_deleted", writes.whole)

@@ -3,7 +3,7 @@
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         figures::{at_rate, share, table, user_writes},
         severity::Impact,
     },
@@ -36,22 +36,6 @@ impl Rule for NullInsert {
     }
 }
 
-/// The columns that are null most often: `phone 60, email 3`.
-fn columns(pattern: &Pattern) -> String {
-    let mut columns: Vec<_> = pattern.nulls.by_column.iter().collect();
-    columns.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    let shown = columns.iter().take(MOST_COLUMNS);
-    let shown: Vec<_> = shown
-        .map(|(name, count)| format!("{name} {}", number::count(**count)))
-        .collect();
-    match columns.len().saturating_sub(MOST_COLUMNS) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-const MOST_COLUMNS: usize = 8;
-
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let (nulls, share) = (
         pattern.nulls.sum(),
@@ -70,8 +54,14 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     );
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
-        .first("evidence_level", "inferred from values")
-        .first("nulls_by_column", columns(pattern))
+        .first(
+            "known_from",
+            EvidenceValue::KnownFrom(vec![KnownFrom::WrittenValues]),
+        )
+        .first(
+            "nulls_of_columns",
+            EvidenceValue::Counts(pattern.nulls.by_column.clone()),
+        )
         .first("nulls", nulls)
         .first("inserts_with_nulls_share", share)
 }
@@ -153,7 +143,10 @@ mod tests {
         );
         assert_eq!(
             finding.evidence[2],
-            ("nulls_by_column", "fax 30, phone 30".into())
+            (
+                "nulls_of_columns",
+                EvidenceValue::Counts([("fax".to_owned(), 30), ("phone".to_owned(), 30)].into())
+            )
         );
     }
 }

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
 
-use super::by_hour;
+use super::{by_hour, reports};
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         definition::{TIME_WINDOW, compaction},
         figures::{at_rate, is_steady, share},
         read::user_reads,
@@ -69,6 +69,18 @@ impl Queue<'_> {
     fn reported(&self) -> u64 {
         let reads = self.head_reads.iter();
         reads.map(|(_, pattern)| pattern.tombstones.reported()).sum()
+    }
+
+    /// Always from what is written; that no server warns of it proves nothing.
+    fn known_from(&self) -> Vec<KnownFrom> {
+        let mut ways = vec![KnownFrom::Writes];
+        let reads = self.head_reads.iter();
+        for way in reads.flat_map(|(_, pattern)| reports(&pattern.tombstones)) {
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        ways
     }
 }
 
@@ -199,11 +211,7 @@ fn by_share(found: &Findings<'_>, gone: f64) -> Option<Severity> {
 
 fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Context<'_>) -> Finding {
     let (reads, appends, deletes, reported) = (queue.reads, queue.appends, queue.deletes, queue.reported());
-    let level = if reported > 0 {
-        "the server said so: warnings or failures of these reads"
-    } else {
-        "inferred from writes: no warning came, which proves nothing"
-    };
+    let known_from = queue.known_from();
     let gone = if deletes >= queue.expiring {
         "deleted"
     } else {
@@ -226,7 +234,7 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
         .of_table(name)
         .title(title)
         .suggest(by_hour(name, context))
-        .first("evidence_level", level)
+        .first("known_from", EvidenceValue::KnownFrom(known_from))
         .first("reads_with_tombstones_reported", reported)
         .first("rows_of_head_reads_p50", empty.quantile(0.5))
         .first("head_reads", reads)
@@ -447,18 +455,9 @@ mod tests {
         let window = window([head(HEAD, &[Flag::Limit]), insert, delete]);
         let judgement = run_with(&QueuePattern, &window, &schema());
         let finding = &judgement.findings[0];
-        let level = finding
-            .evidence
-            .iter()
-            .find(|(name, _)| *name == "evidence_level");
-        assert!(
-            level
-                .unwrap()
-                .1
-                .as_str()
-                .unwrap()
-                .starts_with("inferred from writes")
-        );
+        let known_from = finding.evidence.iter().find(|(name, _)| *name == "known_from");
+        let inferred = EvidenceValue::KnownFrom(vec![KnownFrom::Writes]);
+        assert_eq!(known_from, Some(&("known_from", inferred)));
         assert_eq!(
             finding.title,
             "`work.jobs` is used as a queue: 600 rows appended, 600 deleted, 10 a minute, and each read from its head passes \

@@ -1,23 +1,24 @@
 //! Reads of which the server said that they passed too many tombstones.
 
+mod silent;
+
 use std::collections::BTreeMap;
 
 use super::{
-    by_hour,
+    by_hour, reports,
     writers::{self, Writer},
 };
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         figures::{share, table},
         read::user_reads,
         severity::Impact,
         statement::table_of,
     },
-    window::{NodeReads, Pattern, PatternId, Tombstones},
+    window::{NodeReads, Pattern, PatternId},
 };
-use cqlens_cql::schema::{Schema, TableName};
 
 pub(in crate::rules) struct TombstoneHeavyRead;
 
@@ -41,8 +42,8 @@ impl Rule for TombstoneHeavyRead {
             let writers = of_table.map_or(&[][..], Vec::as_slice);
             found.push(finding(severity, (id, pattern), writers, context));
         }
-        by_counters(found, context);
-        by_short_pages(found, context, schema);
+        silent::by_counters(found, context);
+        silent::by_short_pages(found, context, schema);
         blind_without_reports(found, context);
     }
 }
@@ -72,94 +73,6 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
     Some(context.severity(found, &impact))
 }
 
-/// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the
-/// table together, since they do not say of which.
-fn by_counters(found: &mut Findings<'_>, context: &Context<'_>) {
-    let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
-    for (id, pattern) in user_reads(context) {
-        if let Some(name) = table_of(pattern) {
-            tables.entry(name).or_default().push((id, pattern));
-        }
-    }
-    for (name, reads) in tables {
-        let Some(nodes) = context
-            .window
-            .tables
-            .get(&name)
-            .and_then(|traffic| traffic.node_reads)
-        else {
-            continue;
-        };
-        if reads
-            .iter()
-            .any(|(_, pattern)| severity(found, pattern, context).is_some())
-        {
-            continue;
-        }
-        let passed = nodes.tombstones_p99 as f64;
-        let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold);
-        let each = if reached(&HIGH_TOMBSTONES) {
-            Severity::High
-        } else if reached(&MEDIUM_TOMBSTONES) {
-            Severity::Medium
-        } else {
-            continue;
-        };
-        let impact = reads
-            .iter()
-            .fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
-        let severity = context.severity(found, &impact);
-        let title = format!(
-            "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
-            number::count(nodes.tombstones_p99)
-        );
-        let finding = Finding::on_all(&ABOUT, severity, reads, context).title(title);
-        found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
-    }
-}
-
-/// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in
-/// them.
-fn by_short_pages(found: &mut Findings<'_>, context: &Context<'_>, schema: &Schema) {
-    let is_known = |pattern: &Pattern| severity(found, pattern, context).is_some();
-    let short: Vec<_> = user_reads(context)
-        .filter(|(_, pattern)| pattern.tombstones.short_pages > 0 && !is_known(pattern))
-        .collect();
-    if short.is_empty() {
-        return;
-    }
-    let writers = writers::by_table(context, schema);
-    for (id, pattern) in short {
-        let tombstones = &pattern.tombstones;
-        let empty = tombstones.empty_pages as f64 >= found.threshold(&ABOUT, &MEDIUM_EMPTY_PAGES);
-        let each = if empty { Severity::Medium } else { Severity::Low };
-        let severity = context.severity(found, &Impact::each(each).of(pattern));
-        let of_table = table_of(pattern).and_then(|table| writers.get(&table));
-        let writers = of_table.map_or(&[][..], Vec::as_slice);
-        let title = format!(
-            "{} of {} ended before {}, {} without a row, though more was to come",
-            number::plural(tombstones.short_pages, "page", "pages"),
-            table(pattern),
-            if tombstones.short_pages == 1 {
-                "it was full"
-            } else {
-                "they were full"
-            },
-            number::count(tombstones.empty_pages)
-        );
-        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
-            .title(title)
-            .first("tombstones_written_by", writers::said(writers))
-            .first("empty_pages", tombstones.empty_pages)
-            .first("short_pages", tombstones.short_pages)
-            .first("evidence_level", "inferred from short pages with more to come");
-        finding
-            .patterns
-            .extend(writers.iter().take(writers::MOST).map(|writer| writer.id));
-        found.push(finding);
-    }
-}
-
 /// With what the nodes count of all reads of the table.
 fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
     let Some(nodes) = nodes else { return finding };
@@ -168,17 +81,6 @@ fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
         .first("node_rows_p99", nodes.rows_p99)
         .first("node_tombstones_max", nodes.tombstones_max)
         .first("node_tombstones_p99", nodes.tombstones_p99)
-}
-
-/// How it is known: what the server said by itself, what it wrote down when it was asked again.
-fn evidence_level(tombstones: &Tombstones) -> String {
-    let ways = [
-        (tombstones.warned, "warnings"),
-        (tombstones.aborted, "reads that were given up"),
-        (tombstones.traced, "traces of reads that were asked again"),
-    ];
-    let ways = ways.iter().filter(|(times, _)| *times > 0);
-    ways.map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
 }
 
 /// The read first, then who writes what it passes.
@@ -192,11 +94,14 @@ fn finding(
     // Other partitions have as many nulls and collections that are replaced.
     let removes_rows = writers.is_empty() || writers.iter().any(Writer::removes_rows);
     let divided = table_of(pattern).filter(|_| removes_rows);
-    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title(pattern))
-        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)))
-        .first("tombstones_written_by", writers::said(writers))
-        .first("evidence_level", evidence_level(tombstones))
+        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)));
+    let mut finding = writers::named_in(finding, writers)
+        .first(
+            "known_from",
+            EvidenceValue::KnownFrom(reports(tombstones).collect()),
+        )
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
     if tombstones.traced > 0 {
@@ -292,7 +197,7 @@ const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
     origin: "ScyllaDB ends a page without a row after `query_tombstone_page_limit` tombstones: 10000",
 };
 
-const ABOUT: About = About {
+pub(super) const ABOUT: About = About {
     id: "tombstone-heavy-read",
     group: "tombstones",
     summary: "A read passes many deleted cells or rows before it finds live ones.",
@@ -337,6 +242,10 @@ mod tests {
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
     };
+
+    fn known_from(way: KnownFrom) -> (&'static str, EvidenceValue) {
+        ("known_from", EvidenceValue::KnownFrom(vec![way]))
+    }
 
     fn head_of_queue() -> Pattern {
         let cql = "SELECT * FROM work.jobs WHERE lane = ? LIMIT ?";
@@ -413,12 +322,10 @@ mod tests {
         let said = finding
             .evidence
             .iter()
-            .find(|(name, _)| *name == "tombstones_written_by");
+            .find(|(name, _)| *name == "tombstone_writers");
         assert_eq!(
-            said.map(|(_, text)| text.as_str()),
-            Some(Some(
-                "`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)"
-            ))
+            said.map(|(_, writers)| writers.words()).as_deref(),
+            Some("`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)")
         );
     }
 
@@ -463,11 +370,7 @@ mod tests {
             finding.title,
             "One read in a hundred of `work.jobs` passes 2,000 tombstones or more, as its nodes count"
         );
-        assert!(
-            finding
-                .evidence
-                .contains(&("evidence_level", "the nodes' own counters".into()))
-        );
+        assert!(finding.evidence.contains(&known_from(KnownFrom::NodeCounters)));
         assert_eq!(
             counted(20_000, vec![head_of_queue()]).findings[0].severity,
             Severity::High
@@ -480,11 +383,8 @@ mod tests {
                 .evidence
                 .contains(&("node_tombstones_p99", 20_000.into()))
         );
-        assert!(
-            judgement.findings[0]
-                .evidence
-                .contains(&("evidence_level", "warnings".into()))
-        );
+        let warnings = known_from(KnownFrom::ServerWarnings);
+        assert!(judgement.findings[0].evidence.contains(&warnings));
     }
 
     #[test]
@@ -504,21 +404,14 @@ mod tests {
             finding.title,
             "1 page of `work.jobs` ended before it was full, 1 without a row, though more was to come"
         );
-        let level = (
-            "evidence_level",
-            "inferred from short pages with more to come".into(),
-        );
-        assert!(finding.evidence.contains(&level));
+        assert!(finding.evidence.contains(&known_from(KnownFrom::ShortPages)));
         // What the server says goes before.
         let mut said = warned(2_000);
         said.tombstones.short_pages = 3;
         let judgement = run(&TombstoneHeavyRead, &window([said]));
         assert_eq!(judgement.findings.len(), 1);
-        assert!(
-            judgement.findings[0]
-                .evidence
-                .contains(&("evidence_level", "warnings".into()))
-        );
+        let warnings = known_from(KnownFrom::ServerWarnings);
+        assert!(judgement.findings[0].evidence.contains(&warnings));
     }
 
     #[test]

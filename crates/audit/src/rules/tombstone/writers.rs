@@ -6,9 +6,8 @@ use cqlens_cql::syntax::ast::Modification;
 
 use super::collection_overwrite::collections_set;
 use crate::{
-    number,
     rules::{
-        Context,
+        Context, EvidenceValue, Finding, TombstoneCause, TombstoneWriter,
         figures::definition,
         statement::{TableWrite, writes_by_table},
     },
@@ -20,7 +19,7 @@ use cqlens_cql::schema::{Schema, TableName};
 pub(super) struct Writer<'w> {
     pub(super) id: PatternId,
     pattern: &'w Pattern,
-    how: How,
+    how: TombstoneCause,
     /// Executions that do.
     times: u64,
 }
@@ -28,27 +27,7 @@ pub(super) struct Writer<'w> {
 impl Writer<'_> {
     /// Whether whole rows go, not values of them.
     pub(super) fn removes_rows(&self) -> bool {
-        matches!(self.how, How::Deletes | How::Expires)
-    }
-}
-
-/// How a write becomes a tombstone, the surest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
-    Deletes,
-    BindsNulls,
-    ReplacesCollections,
-    Expires,
-}
-
-impl How {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Deletes => "deletes",
-            Self::BindsNulls => "binds nulls",
-            Self::ReplacesCollections => "replaces collections",
-            Self::Expires => "writes what expires",
-        }
+        matches!(self.how, TombstoneCause::Deletes | TombstoneCause::Expires)
     }
 }
 
@@ -84,21 +63,21 @@ pub(super) fn by_table<'w>(context: &Context<'w>, schema: &Schema) -> BTreeMap<T
     tables
 }
 
-fn how(modification: &Modification<'_>, pattern: &Pattern, schema: &Schema) -> Option<(How, u64)> {
+fn how(modification: &Modification<'_>, pattern: &Pattern, schema: &Schema) -> Option<(TombstoneCause, u64)> {
     let using = match modification {
-        Modification::Delete(_) => return Some((How::Deletes, pattern.count)),
+        Modification::Delete(_) => return Some((TombstoneCause::Deletes, pattern.count)),
         Modification::Insert(insert) => &insert.using,
         Modification::Update(update) => &update.using,
     };
     if pattern.nulls.executions > 0 {
-        return Some((How::BindsNulls, pattern.nulls.executions));
+        return Some((TombstoneCause::BindsNulls, pattern.nulls.executions));
     }
     let keyspace = pattern.head.keyspace.as_deref();
     if collections_set(modification, keyspace, schema).is_some_and(|columns| !columns.is_empty()) {
-        return Some((How::ReplacesCollections, pattern.count));
+        return Some((TombstoneCause::ReplacesCollections, pattern.count));
     }
     let expires = using.ttl.is_some() || table_expires(pattern, schema);
-    expires.then_some((How::Expires, pattern.count))
+    expires.then_some((TombstoneCause::Expires, pattern.count))
 }
 
 /// Whether what is written without a TTL of its own has the table's. (`USING TTL 0` is taken for one, as
@@ -107,18 +86,20 @@ fn table_expires(pattern: &Pattern, schema: &Schema) -> bool {
     definition(pattern, schema).is_some_and(|table| table.default_time_to_live() > 0)
 }
 
-/// The three that did it most, in words.
-pub(super) fn said(writers: &[Writer<'_>]) -> String {
-    let one = |writer: &Writer<'_>| {
-        let times = number::plural(writer.times, "time", "times");
-        format!("`{}` {} ({times})", writer.pattern.head.cql, writer.how.words())
+/// The finding with those that did it most.
+pub(super) fn named_in(finding: Finding, writers: &[Writer<'_>]) -> Finding {
+    let one = |writer: &Writer<'_>| TombstoneWriter {
+        statement: writer.pattern.head.cql.clone(),
+        pattern: writer.id,
+        how: writer.how,
+        executions: writer.times,
     };
-    let first: Vec<_> = writers.iter().take(MOST).map(one).collect();
-    match writers.len().checked_sub(MOST) {
-        _ if writers.is_empty() => "no statement of this window".to_owned(),
-        None | Some(0) => first.join("; "),
-        Some(more) => format!("{}; and {more} more", first.join("; ")),
-    }
+    let named: Vec<_> = writers.iter().take(MOST).map(one).collect();
+    let finding = match writers.len().saturating_sub(MOST) {
+        0 => finding,
+        more => finding.first("tombstone_writers_left_out", more),
+    };
+    finding.first("tombstone_writers", EvidenceValue::TombstoneWriters(named))
 }
 
 /// Statements that a finding names.
@@ -127,8 +108,11 @@ pub(super) const MOST: usize = 3;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::rules::testing::{window, write};
+    use super::{super::tombstone_heavy_read::ABOUT, *};
+    use crate::rules::{
+        Severity,
+        testing::{window, write},
+    };
     use cqlens_cql::plan::StatementKind;
 
     #[test]
@@ -151,7 +135,8 @@ mod tests {
             write(batch, StatementKind::Batch, &[], 5),
         ]);
         let cluster = crate::window::Cluster::default();
-        let tables = by_table(&Context::new(&window, &schema, &cluster), &schema);
+        let context = Context::new(&window, &schema, &cluster);
+        let tables = by_table(&context, &schema);
         let names: Vec<_> = tables.keys().map(ToString::to_string).collect();
         assert_eq!(names, ["s.brief", "s.t"]);
         let facts = |writer: &Writer<'_>| (writer.id.0, writer.how, writer.times);
@@ -160,23 +145,26 @@ mod tests {
         };
         assert_eq!(
             brief.iter().map(facts).collect::<Vec<_>>(),
-            [(5, How::Expires, 7)]
+            [(5, TombstoneCause::Expires, 7)]
         );
         let removing = writers.iter().filter(|writer| writer.removes_rows());
         assert_eq!(removing.map(|writer| writer.id.0).collect::<Vec<_>>(), [6, 3, 7]);
         let found: Vec<_> = writers.iter().map(facts).collect();
         let expected = [
-            (6, How::Deletes, 40),
-            (1, How::BindsNulls, 30),
-            (2, How::ReplacesCollections, 20),
-            (3, How::Expires, 10),
-            (7, How::Deletes, 5),
+            (6, TombstoneCause::Deletes, 40),
+            (1, TombstoneCause::BindsNulls, 30),
+            (2, TombstoneCause::ReplacesCollections, 20),
+            (3, TombstoneCause::Expires, 10),
+            (7, TombstoneCause::Deletes, 5),
         ];
         assert_eq!(found, expected);
+        let finding = Finding::on_all(&ABOUT, Severity::Info, Vec::new(), &context);
+        let evidence = named_in(finding, writers).evidence;
+        assert_eq!(evidence[1], ("tombstone_writers_left_out", 2.into()));
         assert_eq!(
-            said(writers),
+            evidence[0].1.words(),
             "`DELETE FROM s.t WHERE k = ?` deletes (40 times); `INSERT INTO s.t (k, v) VALUES (?, ?)` binds nulls (30 times); \
-             `INSERT INTO s.t (k, tags) VALUES (?, ?)` replaces collections (20 times); and 2 more"
+             `INSERT INTO s.t (k, tags) VALUES (?, ?)` replaces collections (20 times)"
         );
     }
 }
