@@ -3,16 +3,21 @@
 //! Exit codes: 0 done, 1 findings at or above `--fail-on`, 2 usage or input error, 3 a shutdown in which not
 //! everything could be written in time, 130 a stuck process that got a second signal.
 
+mod colour;
 mod command;
+mod completions;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod diff;
 mod explain;
+mod format;
 mod hash_key;
+mod help;
 mod limits;
 mod log;
 mod log_line;
+mod man;
 mod observer;
 mod output;
 mod process;
@@ -31,6 +36,7 @@ mod window_clock;
 
 use std::process::ExitCode;
 
+use colour::When;
 use command::{Cli, Command, read_proxy};
 use settings::{Settings, Sources};
 
@@ -38,6 +44,10 @@ use settings::{Settings, Sources};
 pub fn main() -> ExitCode {
     let _last_lines = log::Flush;
     let sources = Sources::from_process();
+    // Help and errors are printed before everything is read.
+    if let Some(when) = sources.typed_value("--color").and_then(|text| When::read(&text)) {
+        when.put_in_force();
+    }
     let ran = sources
         .read::<Cli>()
         .and_then(|(cli, settings)| run(cli, settings, sources));
@@ -52,6 +62,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
+    cli.color.put_in_force();
     let log = log::start(&cli.log)?;
     if cli.command.sees_traffic() {
         process::keep_memory_private();
@@ -59,12 +70,14 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, move || read_proxy(&sources), log),
         #[cfg(feature = "pcap")]
-        Command::Sniff(args) => sniff::run(&args, &settings),
+        Command::Sniff(args) => sniff::run(*args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

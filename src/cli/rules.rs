@@ -1,5 +1,7 @@
 //! `cqlens rules [ID]`: the catalogue, and each rule's page; `docs/rules.md` is all pages in one document.
 
+mod json;
+
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -9,29 +11,64 @@ use anyhow::{Context, bail};
 
 use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
-/// Lists the rules, or explains one of them.
+/// List the rules, or explain one of them
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(super) struct Args {
-    /// The rule to explain: what it means, why it costs, an example, the fix, its thresholds.
+    /// The rule to explain
+    ///
+    /// What it means, why it costs, an example, what to do, its thresholds.
     id: Option<String>,
 
-    /// Print the pages of all rules as one Markdown document
-    #[arg(long, conflicts_with = "id")]
+    /// How the rules are written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: RulesFormat,
+
+    /// The same as --format md
+    #[arg(long, conflicts_with_all = ["id", "format"], hide = true)]
     markdown: bool,
 }
+
+/// How the rules are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RulesFormat {
+    /// For terminals: a line for each rule, or the page of one
+    Text,
+    /// The pages as one Markdown document
+    #[value(alias = "markdown")]
+    Md,
+    /// For programs: everything that the pages say, and the thresholds in force
+    Json,
+}
+
+const ENDING: &str = "\
+Examples:
+  Explain a rule:
+      cqlens rules allow-filtering
+  Thresholds in force, for a script:
+      cqlens rules --format json --config cqlens.toml
+
+Exit codes:
+  0  done
+  2  a rule that does not exist, standard output that cannot be written";
 
 /// Prints the catalogue, or the page of one rule with the thresholds that are set.
 ///
 /// # Errors
 /// A rule that does not exist, standard output that cannot be written.
 pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let text = match &args.id {
-        None if args.markdown => document(),
-        None => catalogue(),
-        Some(id) => match rules::find(id) {
-            Some(rule) => page(rule.about(), 1, settings),
-            None => bail!(unknown(id)),
-        },
+    let format = if args.markdown {
+        RulesFormat::Md
+    } else {
+        args.format
+    };
+    let chosen = args.id.as_deref().map(find).transpose()?;
+    let text = match (format, chosen) {
+        (RulesFormat::Text, None) => catalogue(),
+        (RulesFormat::Md, None) => document(),
+        (RulesFormat::Text | RulesFormat::Md, Some(about)) => page(about, 1, settings),
+        (RulesFormat::Json, None) => json::catalogue(settings)?,
+        (RulesFormat::Json, Some(about)) => json::rule(about, settings)?,
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
         // The reader of the pipe has read enough.
@@ -39,6 +76,13 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         written => written.context("cannot write to standard output")?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn find(id: &str) -> anyhow::Result<&'static About> {
+    match rules::find(id) {
+        Some(rule) => Ok(rule.about()),
+        None => bail!(unknown(id)),
+    }
 }
 
 fn catalogue() -> String {
@@ -307,6 +351,7 @@ mod tests {
         let error = |id: &str| {
             let args = Args {
                 id: Some(id.to_owned()),
+                format: RulesFormat::Text,
                 markdown: false,
             };
             run(&args, &Settings::default()).unwrap_err().to_string()

@@ -25,6 +25,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::Erro
 use file::{Contents, FileEntry};
 use kind::{SettingKind, setting_named, settings_of};
 
+use super::help;
 use cqlens_admin::SettingChanges;
 use cqlens_audit::rules::{Judging, RULES, SEVERITY_THRESHOLDS};
 
@@ -77,7 +78,7 @@ impl Sources {
     /// A file that cannot be used, with the place; or what clap says of arguments, the
     /// wish for help included.
     pub(super) fn read<C: CommandFactory + FromArgMatches>(&self) -> anyhow::Result<(C, Settings)> {
-        let mut command = C::command();
+        let mut command = help::shown(C::command(), !self.wants_long_help());
         command.build();
         let path = self.file();
         let Contents { entries, judging } =
@@ -110,16 +111,25 @@ impl Sources {
     /// It must be known before anything is parsed, and can be, since no option takes a value
     /// that looks like an option.
     fn file(&self) -> Option<PathBuf> {
-        let mut found = std::env::var_os(CONFIG_VARIABLE);
+        let found = self
+            .typed_value("--config")
+            .or_else(|| std::env::var_os(CONFIG_VARIABLE));
+        found.filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    /// The value that was typed last for a flag, as far as can be said before anything is parsed.
+    pub(super) fn typed_value(&self, flag: &str) -> Option<OsString> {
+        let mut found = None;
         let mut arguments = self.options();
         while let Some(argument) = arguments.next() {
-            if argument == "--config" {
+            let attached = argument.to_str().and_then(|text| text.strip_prefix(flag));
+            if argument == flag {
                 found = arguments.next().cloned();
-            } else if let Some(path) = argument.to_str().and_then(|text| text.strip_prefix("--config=")) {
-                found = Some(path.into());
+            } else if let Some(value) = attached.and_then(|rest| rest.strip_prefix('=')) {
+                found = Some(value.into());
             }
         }
-        found.filter(|path| !path.is_empty()).map(PathBuf::from)
+        found
     }
 
     /// The arguments that can be options.
@@ -128,6 +138,12 @@ impl Sources {
             .iter()
             .skip(1)
             .take_while(|argument| *argument != "--")
+    }
+
+    /// Whether `--help` or `help` was typed, rather than `-h` or nothing.
+    fn wants_long_help(&self) -> bool {
+        self.options()
+            .any(|argument| argument == "--help" || argument == "help")
     }
 
     fn wish_for_help(&self, command: &Command) -> Option<clap::Error> {
