@@ -39,7 +39,8 @@ pub(super) struct Cli {
     /// Read settings from this TOML file
     ///
     /// It has long flags without their dashes, in the table of their command, such as [proxy]. Flags and the environment
-    /// come first.
+    /// come first. Without it, `report`, `diff`, `explain` and `rules` read the nearest cqlens.toml in the working directory
+    /// or above it, up to the root of the repository; --log debug names it.
     #[arg(
         long,
         global = true,

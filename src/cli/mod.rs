@@ -18,6 +18,7 @@ mod limits;
 mod log;
 mod log_line;
 mod man;
+mod nearest;
 mod observer;
 mod output;
 mod process;
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 
 use colour::When;
 use command::{Cli, Command, read_proxy};
-use settings::{Settings, Sources};
+use settings::{Settings, SettingsFaults, Sources};
 
 /// Runs the command that was typed; its errors are printed, with their causes.
 pub fn main() -> ExitCode {
@@ -55,15 +56,26 @@ pub fn main() -> ExitCode {
         match error.downcast::<clap::Error>() {
             // Its exit codes are ours: 2, or 0 after help.
             Ok(error) => error.exit(),
-            Err(error) => log::failed(&error),
+            Err(error) => fail(error),
         }
         ExitCode::from(2)
     })
 }
 
+/// Prints an error; every mistake in the file of settings on a line of its own.
+fn fail(error: anyhow::Error) {
+    match error.downcast::<SettingsFaults>() {
+        Ok(faults) => faults
+            .into_lines()
+            .for_each(|fault| log::failed(&anyhow::anyhow!(fault))),
+        Err(error) => log::failed(&error),
+    }
+}
+
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
     cli.color.put_in_force();
     let log = log::start(&cli.log)?;
+    settings.log_file();
     if cli.command.sees_traffic() {
         process::keep_memory_private();
     }

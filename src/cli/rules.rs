@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use super::nearest;
 use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
 /// List the rules, or explain one of them
@@ -232,41 +233,9 @@ pub(super) fn wrapped(text: &str, indent: &str) -> String {
 
 /// The error for an id that no rule has, with those that it may have meant.
 pub(super) fn unknown(id: &str) -> String {
-    let mut by_distance: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
-    by_distance.sort_by_key(|candidate| (std::cmp::Reverse(likeness(id, candidate)), *candidate));
-    // With many rules some share a word with anything: those far behind the first are no hint.
-    let best = by_distance.first().map_or(0, |first| likeness(id, first));
-    let close: Vec<_> = by_distance
-        .iter()
-        .take_while(|candidate| likeness(id, candidate) >= 40.max(best * 3 / 4))
-        .take(3)
-        .collect();
-    let hint = match close.as_slice() {
-        [] => "`cqlens rules` lists all".to_owned(),
-        close => {
-            let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
-            format!("is it {}?", names.join(" or "))
-        }
-    };
+    let close = nearest::names(id, RULES.iter().map(|rule| rule.about().id));
+    let hint = nearest::question(&close).unwrap_or_else(|| "`cqlens rules` lists all".to_owned());
     format!("no rule is called {id:?}: {hint}")
-}
-
-/// How much two names have in common, 0 to 100: twice their common pairs of letters over all pairs (Dice).
-fn likeness(left: &str, right: &str) -> usize {
-    let pairs = |name: &str| -> Vec<(char, char)> {
-        let name = name.to_lowercase().replace('_', "-");
-        name.chars().zip(name.chars().skip(1)).collect()
-    };
-    let (left, mut right) = (pairs(left), pairs(right));
-    let all = left.len() + right.len();
-    let common = left
-        .into_iter()
-        .filter(|pair| {
-            let at = right.iter().position(|other| other == pair);
-            at.map(|at| right.swap_remove(at)).is_some()
-        })
-        .count();
-    200 * common / all.max(1)
 }
 
 #[cfg(test)]
