@@ -143,6 +143,14 @@ pub(super) struct UpstreamTlsArgs {
 }
 
 impl TlsArgs {
+    /// Opens the files of both sides.
+    pub(super) fn check(&self, upstream: &str) -> [anyhow::Result<()>; 2] {
+        [
+            self.acceptor().map(drop),
+            self.upstream.connector(upstream).map(drop),
+        ]
+    }
+
     /// TLS to clients, if the settings have it.
     fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());

@@ -92,6 +92,12 @@ pub(in crate::cli) struct Args {
     /// Each with the place that it comes from; passwords are left out.
     #[arg(long, help_heading = "Operation")]
     pub(super) print_config: bool,
+    /// Check the settings without starting, and exit
+    ///
+    /// Reads the files that they name, certificates and keys included, and looks up names. Nothing is bound, connected to or
+    /// written. All faults are printed, with exit code 2.
+    #[arg(long, help_heading = "Operation")]
+    pub(super) check: bool,
     #[command(flatten)]
     pub(super) observer: ObserverArgs,
     #[command(flatten)]
@@ -112,6 +118,8 @@ Examples:
       cqlens proxy --upstream 10.0.0.1 --snapshot-dir snapshots
   Listen for every node of a cluster, so that drivers discover cqlens instead:
       cqlens proxy --topology cluster --upstream 10.0.0.1 --listen 127.0.1.{\u{1b}[0mn}:9042
+  Check the settings before a restart:
+      cqlens proxy --config /etc/cqlens/cqlens.toml --check
 
 SIGHUP reads settings, certificates and keys again; SIGTERM and SIGINT let requests in flight end.
 

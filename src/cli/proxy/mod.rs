@@ -2,6 +2,7 @@
 
 mod args;
 mod bind;
+mod check;
 mod cluster;
 mod control;
 mod health;
@@ -55,6 +56,9 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     if args.print_config {
         return print(&settings);
+    }
+    if args.check {
+        return check::check(args);
     }
     let mode = args.mode()?;
     let inherited = Inherited::take()?;
