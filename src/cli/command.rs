@@ -80,25 +80,17 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Forward and audit
     Proxy(Box<proxy::Args>),
-    /// Audit packet captures
     #[cfg(feature = "pcap")]
     Sniff(Box<sniff::Args>),
-    /// Merge snapshots into a report
     Report(report::Args),
-    /// Compare two reports: what is new, worse, better or gone
     Diff(diff::Args),
-    /// List the rules, or explain one
     Rules(rules::Args),
     /// Explain statements without a cluster
     Explain(explain::Args),
-    /// Show it all without a cluster
     #[cfg(feature = "demo")]
     Demo(demo::Args),
-    /// Print the completion script of a shell
     Completions(completions::Args),
-    /// Print or install the manual pages
     Man(man::Args),
 }
 

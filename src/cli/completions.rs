@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use super::command::Cli;
 
-/// Print the completion script of a shell.
+/// Print the completion script of a shell
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {

@@ -13,9 +13,9 @@ use cqlens_audit::{
     rules::{Judging, Severity},
 };
 
-/// Compare two reports: which findings are new, worse, better or gone
+/// Compare two reports: what is new, worse, better or gone
 ///
-/// And which statements, tables and clients changed. Differences that chance explains are left out.
+/// Findings, and which statements, tables and clients changed. Differences that chance explains are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -52,7 +52,8 @@ Examples:
 Exit codes:
   0  done
   1  a new or worse finding at or above --fail-on-new
-  2  a file that is no report, reports of different clusters, an output that cannot be written";
+  2  a file that is no report, reports of different clusters, an output that
+     cannot be written";
 
 /// Reads both, compares, renders.
 ///

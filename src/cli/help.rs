@@ -82,6 +82,12 @@ mod tests {
                 .unwrap_or_else(|| panic!("{help}"));
             assert!(examples.contains("cqlens "), "{help}");
             assert!(codes.contains("0 ") && codes.contains('2'), "{help}");
+            let typed = command
+                .get_after_long_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let wide = typed.lines().find(|line| line.chars().count() > 80);
+            assert!(wide.is_none() || command.get_name() == "explain", "{wide:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use clap_mangen::Man;
 
 use super::command::Cli;
 
-/// Print the manual page, or write the pages of all commands into a folder.
+/// Print the manual page, or install those of all commands
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use super::nearest;
 use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
-/// List the rules, or explain one of them
+/// List the rules, or explain one
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {

@@ -22,7 +22,9 @@ use cqlens_proto::{compress::Compression, envelope::Version};
 use self::summary::{RunSummary, Tour};
 use crate::{cli::format, in_process, sink::replace};
 
-/// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do
+/// Show a report without a cluster
+///
+/// Sends scenarios through a proxy to an in-memory stand-in for Cassandra, and reports what they do.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {

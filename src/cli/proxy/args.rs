@@ -15,7 +15,10 @@ use super::{
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
 };
 
-/// Forward client connections to Cassandra, unchanged, and report what the traffic does to the data model
+/// Audit live traffic: a proxy before the cluster
+///
+/// Clients connect to cqlens in place of a node. Every byte is forwarded unchanged; reports say what the traffic does to
+/// the data model.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Forwarding", after_help = MORE, after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -53,6 +56,10 @@ pub(in crate::cli) struct Args {
     /// /readyz says 503 meanwhile: the time that a load balancer needs to notice.
     #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration, hide_short_help = true)]
     pub(super) drain_delay: Duration,
+    #[command(flatten)]
+    pub(super) topology: TopologyArgs,
+    #[command(flatten)]
+    pub(super) observer: ObserverArgs,
     /// Open no connections of cqlens' own to the cluster
     ///
     /// The schema is then what --schema and the traffic show.
@@ -76,6 +83,10 @@ pub(in crate::cli) struct Args {
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration,
         conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
     pub(super) poll_system_views: Option<Duration>,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) limits: LimitArgs,
     /// Answer probes and operators over HTTP
     ///
     /// /livez and /readyz; from this machine only, also /config, /reload and /drain. With unix:PATH, at a socket to which
@@ -98,14 +109,6 @@ pub(in crate::cli) struct Args {
     /// written. All faults are printed, with exit code 2.
     #[arg(long, help_heading = "Operation")]
     pub(super) check: bool,
-    #[command(flatten)]
-    pub(super) observer: ObserverArgs,
-    #[command(flatten)]
-    pub(super) topology: TopologyArgs,
-    #[command(flatten)]
-    pub(super) tls: TlsArgs,
-    #[command(flatten)]
-    pub(super) limits: LimitArgs,
 }
 
 const MORE: &str = "These are the common options: `cqlens proxy --help` has all of them, with examples.";
@@ -117,15 +120,17 @@ Examples:
   Keep a snapshot of every minute, for `cqlens report`:
       cqlens proxy --upstream 10.0.0.1 --snapshot-dir snapshots
   Listen for every node of a cluster, so that drivers discover cqlens instead:
-      cqlens proxy --topology cluster --upstream 10.0.0.1 --listen 127.0.1.{\u{1b}[0mn}:9042
+      cqlens proxy --topology cluster --upstream db --listen 127.0.1.{\u{1b}[0mn}:9042
   Check the settings before a restart:
       cqlens proxy --config /etc/cqlens/cqlens.toml --check
 
-SIGHUP reads settings, certificates and keys again; SIGTERM and SIGINT let requests in flight end.
+SIGHUP reads settings, certificates, keys and passwords again. SIGTERM and SIGINT
+stop: requests in flight may end, within --grace.
 
 Exit codes:
   0    done
-  2    settings that cannot be used, a file that cannot be read, an address that cannot be bound
+  2    settings that cannot be used, a file that cannot be read, an address that
+       cannot be bound
   3    not everything could be written in time at the end
   130  a second signal ended a process that was stuck";
 

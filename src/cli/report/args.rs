@@ -10,7 +10,9 @@ use cqlens_audit::{
     rules::Severity,
 };
 
-/// Merge snapshots of any time and any number of proxies into one report
+/// Merge snapshots into a report
+///
+/// Of any time, and of any number of proxies.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -66,9 +68,10 @@ Examples:
   One table, the worst ten problems:
       cqlens report snapshots --table shop.orders --top 10
   Fail a build on what is new since the last review:
-      cqlens report snapshots --baseline reviewed.json --fail-on-new medium -o report.json
+      cqlens report snapshots --baseline reviewed.json --fail-on-new medium
 
 Exit codes:
   0  done
   1  a finding at or above --fail-on or --fail-on-new
-  2  a snapshot that cannot be read, snapshots of different clusters, no window in the span of time";
+  2  snapshots that cannot be read or are of different clusters, no window in
+     the span of time";

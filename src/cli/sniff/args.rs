@@ -7,9 +7,9 @@ use anyhow::ensure;
 use super::super::{config::host_and_port, observer::ObserverArgs, tls::UpstreamTlsArgs};
 use cqlens_audit::{report::Format, rules::Severity};
 
-/// Audit packet captures: production's traffic, with nothing in its path
+/// Audit packet captures
 ///
-/// Without --report and --snapshot-dir, the report is printed.
+/// Production's traffic, with nothing in its path. Without --report and --snapshot-dir, the report is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
