@@ -9,6 +9,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use cqlens_testing::{Missing, available};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 
 /// `cqlens` in a folder, with nothing in its environment that says anything about colors.
@@ -98,8 +100,9 @@ fn manual_pages_are_written_and_drawn() {
         printed(&["man"]),
         fs::read_to_string(man.join("cqlens.1")).unwrap()
     );
-    if Command::new("groff").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no groff to draw manual pages with");
+    let groff = Command::new("groff").arg("--version").output();
+    let groff = groff.map_err(|_| Missing("there is no groff".to_owned()));
+    if available("manual pages as they are drawn", groff).is_none() {
         return;
     }
     let page = fs::read_to_string(man.join("cqlens-proxy.1")).unwrap();
@@ -108,8 +111,8 @@ fn manual_pages_are_written_and_drawn() {
         "--upstream",
         "CQLENS_UPSTREAM",
         "127.0.1.{n}:9042",
-        "Examples:",
-        "Exit codes:",
+        "\nEXAMPLES\n",
+        "\nEXIT CODES\n",
     ] {
         assert!(drawn.contains(part), "{part}\n{drawn}");
     }

@@ -26,15 +26,18 @@ fn without_environment(argument: Arg) -> Arg {
     argument.hide_env(true)
 }
 
-/// The text with its headings in the style of all others: lines that end in a colon and are not indented.
+/// The heading that a line of the ending is: it ends in a colon and is not indented.
+pub(super) fn heading(line: &str) -> Option<&str> {
+    line.strip_suffix(':').filter(|heading| !heading.starts_with(' '))
+}
+
+/// The text with its headings in the style of all others.
 fn headed(text: &str, styles: &Styles) -> String {
     let header = styles.get_header();
-    let lines = text
-        .lines()
-        .map(|line| match line.ends_with(':') && !line.starts_with(' ') {
-            true => format!("{header}{line}{header:#}"),
-            false => line.to_owned(),
-        });
+    let lines = text.lines().map(|line| match heading(line) {
+        Some(_) => format!("{header}{line}{header:#}"),
+        None => line.to_owned(),
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -9,9 +9,12 @@ use std::{
 
 use anyhow::Context;
 use clap::{Command, CommandFactory};
-use clap_mangen::Man;
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
 
-use super::command::Cli;
+use super::{command::Cli, help};
 
 /// Print the manual page, or install those of all commands
 #[derive(Debug, clap::Args)]
@@ -74,15 +77,38 @@ fn pages(mut program: Command) -> io::Result<Vec<Page>> {
 }
 
 fn page(command: Command) -> io::Result<Page> {
+    let ending = command.get_after_long_help().map(ToString::to_string);
+    let has_commands = command.has_subcommands();
     let man = Man::new(command)
         .manual("cqlens")
         .source(concat!("cqlens ", env!("CARGO_PKG_VERSION")));
     let mut roff = Vec::new();
-    man.render(&mut roff)?;
+    man.render_title(&mut roff)?;
+    man.render_name_section(&mut roff)?;
+    man.render_synopsis_section(&mut roff)?;
+    man.render_description_section(&mut roff)?;
+    man.render_options_section(&mut roff)?;
+    if has_commands {
+        man.render_subcommands_section(&mut roff)?;
+    }
+    sections(&ending.unwrap_or_default()).to_writer(&mut roff)?;
     Ok(Page {
         file: man.get_filename(),
         roff,
     })
+}
+
+/// The end of the long help, with a section for each of its headings: clap_mangen would call all of it "extra".
+fn sections(ending: &str) -> Roff {
+    let mut roff = Roff::new();
+    for line in ending.lines() {
+        match help::heading(line) {
+            Some(heading) => roff.control("SH", [heading.to_uppercase().as_str()]),
+            None if line.is_empty() => roff.control("PP", []),
+            None => roff.text([roman(line)]),
+        };
+    }
+    roff
 }
 
 #[cfg(test)]
@@ -101,7 +127,8 @@ mod tests {
             ".TH cqlens-proxy 1",
             r"\-\-upstream",
             "CQLENS_UPSTREAM",
-            "Exit codes",
+            ".SH EXAMPLES",
+            ".SH \"EXIT CODES\"",
         ] {
             assert!(proxy.contains(part), "{part}: {proxy}");
         }

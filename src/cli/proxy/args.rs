@@ -124,8 +124,8 @@ Examples:
   Check the settings before a restart:
       cqlens proxy --config /etc/cqlens/cqlens.toml --check
 
-SIGHUP reads settings, certificates, keys and passwords again. SIGTERM and SIGINT
-stop: requests in flight may end, within --grace.
+SIGHUP reads settings, certificates, keys and passwords again. SIGTERM and
+SIGINT stop: requests in flight may end, within --grace.
 
 Exit codes:
   0    done
