@@ -43,7 +43,7 @@ fn headed(text: &str, styles: &Styles) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use clap::CommandFactory;
 
     use super::*;
