@@ -22,8 +22,8 @@ pub(super) struct Args {
 const ENDING: &str = "\
 Examples:
   Bash, for yourself:
-      mkdir -p ~/.local/share/bash-completion/completions
-      cqlens completions bash > ~/.local/share/bash-completion/completions/cqlens
+      folder=~/.local/share/bash-completion/completions
+      mkdir -p $folder && cqlens completions bash > $folder/cqlens
   Zsh, in a folder of $fpath:
       cqlens completions zsh > ~/.zfunc/_cqlens
   Fish:
