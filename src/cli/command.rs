@@ -9,49 +9,89 @@ use super::demo;
 #[cfg(feature = "pcap")]
 use super::sniff;
 use super::{
-    diff, explain, proxy, report, rules,
+    colour::When,
+    completions, diff, explain, man, proxy, report, rules,
     settings::{self, Settings, Sources},
 };
 
-/// Audits the query patterns of Apache Cassandra clients.
+/// Audit the query patterns of Apache Cassandra clients
 #[derive(Debug, Parser)]
-#[command(name = "cqlens", version, about, arg_required_else_help = true)]
+#[command(
+    name = "cqlens",
+    version,
+    about,
+    arg_required_else_help = true,
+    after_long_help = ENDING
+)]
 pub(super) struct Cli {
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `cqlens_proxy=debug`.
+    /// What to log: error, warn, info, debug or trace
+    ///
+    /// Or a filter such as `info,cqlens_proxy=debug`.
     #[arg(
         long,
         global = true,
+        help_heading = EVERYWHERE,
         env = "CQLENS_LOG",
         default_value = "info",
         value_name = "FILTER"
     )]
     pub(super) log: String,
-    /// Read settings from a TOML file: long flags without their dashes, in the table of their command, such
-    /// as [proxy]. Flags and the environment come first.
-    #[arg(long, global = true, env = "CQLENS_CONFIG", value_name = "FILE")]
+    /// Read settings from this TOML file
+    ///
+    /// It has long flags without their dashes, in the table of their command, such as [proxy]. Flags and the environment
+    /// come first. Without it, `report`, `diff`, `explain` and `rules` read the nearest cqlens.toml in the working directory
+    /// or above it, up to the root of the repository; --log debug names it.
+    #[arg(
+        long,
+        global = true,
+        env = "CQLENS_CONFIG",
+        value_name = "FILE",
+        help_heading = EVERYWHERE
+    )]
     pub(super) config: Option<PathBuf>,
+    /// When output has colors
+    ///
+    /// `auto` colors what a terminal shows, unless NO_COLOR is set. CLICOLOR_FORCE colors what goes to pipes and
+    /// files too.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = EVERYWHERE)]
+    pub(super) color: When,
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
+/// The heading of what every command takes.
+const EVERYWHERE: &str = "Global options";
+
+const ENDING: &str = "\
+Examples:
+  See what a report looks like, without a cluster:
+      cqlens demo
+  Audit live traffic:
+      cqlens proxy --upstream 10.0.0.1 --report report.html
+  Lint the CQL of a source tree:
+      cqlens explain --schema schema.cql --fail-on medium queries/*.cql
+
+Exit codes:
+  0    done
+  1    a finding at or above --fail-on or --fail-on-new
+  2    a mistake in arguments, settings or input
+  3    a proxy that could not write everything in time at its end
+  130  a second signal ended a process that was stuck";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Forward and audit.
     Proxy(Box<proxy::Args>),
-    /// Audit packet captures.
     #[cfg(feature = "pcap")]
     Sniff(Box<sniff::Args>),
-    /// Merge snapshots and render what they say.
     Report(report::Args),
-    /// Compare two reports: what is new, worse, better or gone.
     Diff(diff::Args),
-    /// List the rules, or explain one.
     Rules(rules::Args),
-    /// Explain statements without a cluster.
+    /// Explain statements without a cluster
     Explain(explain::Args),
-    /// Show it all without a cluster.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {

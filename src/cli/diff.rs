@@ -4,38 +4,63 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 
-use super::report::{read_report, write_to};
+use super::{
+    format,
+    report::{read_report, write_to},
+};
 use cqlens_audit::{
     report::{DiffFormat, ReportDiff},
     rules::{Judging, Severity},
 };
 
-/// Compares two reports: which findings are new, worse, better or gone, and which statements, tables and clients
-/// changed. Differences that chance explains are left out.
+/// Compare two reports: what is new, worse, better or gone
+///
+/// Findings, and which statements, tables and clients changed. Differences that chance explains are left out.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
-    /// The earlier report: a file in JSON form, a snapshot, or a folder of snapshots.
+    /// The earlier report: JSON, a snapshot, or a folder of snapshots
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// The later report, likewise.
+    /// The later report, likewise
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// How the comparison is written. Without it the ending of the output file decides; else it is text.
-    #[arg(long)]
+    /// How the comparison is written
+    ///
+    /// Without it, the ending of the output file decides; what is printed is text.
+    #[arg(long, value_name = "FORMAT")]
     format: Option<DiffFormat>,
-    /// Where to; standard output without it.
+    /// Write the comparison to this file
+    ///
+    /// Otherwise it is printed.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Exit with code 1 if a finding that is not accepted is of this severity or above, and is new or worse.
+    /// Exit with code 1 on new or worse findings of this severity or above
+    ///
+    /// Findings that are accepted in the file of settings do not count.
     #[arg(long, value_name = "SEVERITY")]
     fail_on_new: Option<Severity>,
 }
+
+const ENDING: &str = "\
+Examples:
+  Yesterday and today:
+      cqlens diff snapshots/yesterday snapshots/today
+  A comment for a pull request, and an exit code for CI:
+      cqlens diff main.json branch.json --format md --fail-on-new high
+
+Exit codes:
+  0  done
+  1  a new or worse finding at or above --fail-on-new
+  2  a file that is no report, reports of different clusters, an output that
+     cannot be written";
 
 /// Reads both, compares, renders.
 ///
 /// # Errors
 /// What is no report, reports of different clusters, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+    let format = format::chosen(args.format, args.output.as_deref(), DiffFormat::Text)?;
     let base = read_report(&args.base, judging)?;
     let new = read_report(&args.new, judging)?;
     let diff = ReportDiff::between(&base, &new).with_context(|| {
@@ -45,8 +70,6 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
             args.new.display()
         )
     })?;
-    let by_name = args.output.as_deref().and_then(DiffFormat::of_path);
-    let format = args.format.or(by_name).unwrap_or(DiffFormat::Text);
     write_to(args.output.as_deref(), |to| diff.render(format, to))?;
     Ok(match args.fail_on_new {
         Some(severity) if diff.fails_on_new(severity) => ExitCode::from(1),

@@ -41,6 +41,18 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
     })
 }
 
+/// Reads the key in `file` without making one.
+///
+/// # Errors
+/// A file that is there and cannot be read, or that holds something else.
+pub(super) fn check(file: &Path) -> anyhow::Result<()> {
+    let text = match read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read.with_context(|| context(file))?,
+    };
+    text.parse::<HashKey>().map(drop).with_context(|| context(file))
+}
+
 /// Leaves `key` where the next process looks for it, when the snapshot folder changes.
 ///
 /// # Errors

@@ -11,65 +11,96 @@ use cqlens_proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct LimitArgs {
-    /// How many connections of clients are open at a time, in the whole process; further ones are answered
-    /// with an ERROR that says so. Each takes two file descriptors. If not set: 16384, or as many as the
-    /// limit of file descriptors holds.
+    /// Most connections of clients at a time
+    ///
+    /// Of the whole process; further ones are answered with an ERROR that says so. Each takes two file descriptors. If not
+    /// set: 16384, or as many as the limit of file descriptors holds.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS", value_name = "NUMBER")]
     max_connections: Option<NonZeroUsize>,
-    /// How many of them may come through one listener; no limit of its own if not set.
-    #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_LISTENER", value_name = "NUMBER")]
+    /// Most connections through one listener
+    ///
+    /// No limit of its own if not set.
+    #[arg(
+        long,
+        env = "CQLENS_MAX_CONNECTIONS_PER_LISTENER",
+        value_name = "NUMBER",
+        hide_short_help = true
+    )]
     max_connections_per_listener: Option<NonZeroUsize>,
-    /// How many of them may come from one client (see --client-networks); no limit if not set.
-    #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
+    /// Most connections of one client (see --client-networks)
+    ///
+    /// No limit if not set.
+    #[arg(
+        long,
+        env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT",
+        value_name = "NUMBER",
+        hide_short_help = true
+    )]
     max_connections_per_client: Option<NonZeroUsize>,
-    /// How many connections of clients are accepted in a second, in the whole process; further ones wait in
-    /// the kernel's backlog. No limit if not set.
-    #[arg(long, env = "CQLENS_MAX_CONNECTION_RATE", value_name = "PER_SECOND")]
+    /// Most new connections a second
+    ///
+    /// Of the whole process; further ones wait in the kernel's backlog. No limit if not set.
+    #[arg(
+        long,
+        env = "CQLENS_MAX_CONNECTION_RATE",
+        value_name = "PER_SECOND",
+        hide_short_help = true
+    )]
     max_connection_rate: Option<NonZeroU32>,
-    /// How many of them may come from one client in a second; further ones are answered with an ERROR that
-    /// says so. No limit if not set.
+    /// Most new connections of one client a second
+    ///
+    /// Further ones are answered with an ERROR that says so. No limit if not set.
     #[arg(
         long,
         env = "CQLENS_MAX_CONNECTION_RATE_PER_CLIENT",
-        value_name = "PER_SECOND"
+        value_name = "PER_SECOND",
+        hide_short_help = true
     )]
     max_connection_rate_per_client: Option<NonZeroU32>,
-    /// How many leading bits of an address tell clients apart, of IPv4 and of IPv6.
+    /// Leading bits of an address that tell clients apart, of IPv4 and of IPv6
     #[arg(
         long,
         env = "CQLENS_CLIENT_NETWORKS",
         value_name = "BITS,BITS",
-        default_value = "32,64"
+        default_value = "32,64",
+        hide_short_help = true
     )]
     client_networks: ClientNetworks,
-    /// How long a client may take from its connection to READY or AUTH_SUCCESS before the connection is
-    /// closed. A client that only asks for OPTIONS does not log in.
-    #[arg(long, env = "CQLENS_LOGIN_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = duration_or_off)]
+    /// Close connections of clients that have not logged in by then
+    ///
+    /// From the connection to READY or AUTH_SUCCESS. A client that only asks for OPTIONS does not log in.
+    #[arg(long, env = "CQLENS_LOGIN_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = duration_or_off, hide_short_help = true)]
     login_timeout: OrOff,
-    /// How long a connection, of a client or to the node, is silent before the kernel asks whether the other
-    /// end is still there; `off` never asks.
-    #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off)]
+    /// Silence after which the kernel asks whether the other end is still there
+    ///
+    /// On connections of clients and to nodes. `off` never asks.
+    #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off, hide_short_help = true)]
     keepalive: OrOff,
-    /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the
-    /// connection is given up; `off` leaves that to the kernel, which takes about a quarter of an hour.
-    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
+    /// Give up connections whose other end acknowledges nothing for so long
+    ///
+    /// Or takes nothing of what waits for it. `off` leaves that to the kernel, which takes about a quarter of an hour.
+    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off, hide_short_help = true)]
     unacknowledged_timeout: OrOff,
-    /// How long a connection may carry no byte in either direction before it is closed; it may
-    /// take up to a quarter longer.
-    #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
+    /// Close connections that carry no byte in either direction for so long
+    ///
+    /// It may take up to a quarter longer.
+    #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off, hide_short_help = true)]
     idle_timeout: OrOff,
-    /// The same once one side has finished and the other has not: a node that has closed,
-    /// a client that forgets to.
-    #[arg(long, env = "CQLENS_HALF_CLOSED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
+    /// Close connections that only one side has finished, after so long
+    ///
+    /// A node that has closed, a client that forgets to.
+    #[arg(long, env = "CQLENS_HALF_CLOSED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off, hide_short_help = true)]
     half_closed_timeout: OrOff,
-    /// Clients come through a load balancer that says who they are in a header of the PROXY protocol
-    /// (version 1 or 2). Whoever connects without one is refused, and whoever can connect past the load
-    /// balancer can claim any address.
-    #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL")]
+    /// Expect the PROXY protocol from clients, version 1 or 2
+    ///
+    /// A load balancer then says who they are. Whoever connects without such a header is refused, and whoever can connect
+    /// past the load balancer can claim any address.
+    #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL", hide_short_help = true)]
     accept_proxy_protocol: bool,
-    /// Tell the node who the client is, in a header of the PROXY protocol (version 2). The node must expect
-    /// it: Scylla's port for it, a load balancer in front of the node.
-    #[arg(long, env = "CQLENS_SEND_PROXY_PROTOCOL")]
+    /// Tell nodes who the client is, by the PROXY protocol, version 2
+    ///
+    /// The node must expect it: Scylla's port for it, a load balancer in front of the node.
+    #[arg(long, env = "CQLENS_SEND_PROXY_PROTOCOL", hide_short_help = true)]
     send_proxy_protocol: bool,
 }
 

@@ -8,7 +8,7 @@
 
 use std::{
     cell::Cell,
-    io::{IsTerminal, Write, stderr},
+    io::{Write, stderr},
     panic,
     sync::{
         OnceLock,
@@ -22,7 +22,7 @@ use anyhow::Context;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 use tracing_subscriber::{EnvFilter, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
-use super::log_line::Fields;
+use super::{colour, log_line::Fields};
 use cqlens_audit::{audit::failure, text};
 
 /// What is logged, which may change while the process runs.
@@ -42,7 +42,7 @@ static LOGGED: AtomicUsize = AtomicUsize::new(0);
 /// Taken from the queue and written, or refused by standard error.
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts logging to standard error, with colour on a terminal only.
+/// Starts logging to standard error, with colours where [`colour`] wants them.
 ///
 /// # Errors
 /// A filter that cannot be read.
@@ -60,7 +60,7 @@ pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
     let lines = fmt::layer()
         .with_writer(|| LogLine(queue.clone()))
         .fmt_fields(Fields)
-        .with_ansi(stderr().is_terminal())
+        .with_ansi(colour::is_on(&stderr()))
         .with_target(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
     panic::set_hook(Box::new(|panic| {

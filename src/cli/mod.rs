@@ -3,16 +3,22 @@
 //! Exit codes: 0 done, 1 findings at or above `--fail-on`, 2 usage or input error, 3 a shutdown in which not
 //! everything could be written in time, 130 a stuck process that got a second signal.
 
+mod colour;
 mod command;
+mod completions;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod diff;
 mod explain;
+mod format;
 mod hash_key;
+mod help;
 mod limits;
 mod log;
 mod log_line;
+mod man;
+mod nearest;
 mod observer;
 mod output;
 mod process;
@@ -31,13 +37,18 @@ mod window_clock;
 
 use std::process::ExitCode;
 
+use colour::When;
 use command::{Cli, Command, read_proxy};
-use settings::{Settings, Sources};
+use settings::{Settings, SettingsFaults, Sources};
 
 /// Runs the command that was typed; its errors are printed, with their causes.
 pub fn main() -> ExitCode {
     let _last_lines = log::Flush;
     let sources = Sources::from_process();
+    // Help and errors are printed before everything is read.
+    if let Some(when) = sources.typed_value("--color").and_then(|text| When::read(&text)) {
+        when.put_in_force();
+    }
     let ran = sources
         .read::<Cli>()
         .and_then(|(cli, settings)| run(cli, settings, sources));
@@ -45,26 +56,40 @@ pub fn main() -> ExitCode {
         match error.downcast::<clap::Error>() {
             // Its exit codes are ours: 2, or 0 after help.
             Ok(error) => error.exit(),
-            Err(error) => log::failed(&error),
+            Err(error) => fail(error),
         }
         ExitCode::from(2)
     })
 }
 
+/// Prints an error; every mistake in the file of settings on a line of its own.
+fn fail(error: anyhow::Error) {
+    match error.downcast::<SettingsFaults>() {
+        Ok(faults) => faults
+            .into_lines()
+            .for_each(|fault| log::failed(&anyhow::anyhow!(fault))),
+        Err(error) => log::failed(&error),
+    }
+}
+
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
+    cli.color.put_in_force();
     let log = log::start(&cli.log)?;
+    settings.log_file();
     if cli.command.sees_traffic() {
         process::keep_memory_private();
     }
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, move || read_proxy(&sources), log),
         #[cfg(feature = "pcap")]
-        Command::Sniff(args) => sniff::run(&args, &settings),
+        Command::Sniff(args) => sniff::run(*args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -6,96 +6,154 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{Context, ensure};
+
 use super::{
     config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
-    show,
+    format, show,
 };
 use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
     audit::{self, ClientAddresses, Relating},
     catalog::Live,
     memory::{Memory, Use},
+    report::Format,
     window::Limits,
 };
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::files::{self, Limit};
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]
+#[command(
+    next_help_heading = "Results",
+    group = clap::ArgGroup::new("password_source").args(["password", "password_file"])
+)]
 pub(super) struct ObserverArgs {
-    /// Keep a report current: rewritten every window and at the end. The ending tells the
-    /// format: .html, .md, .json, .csv, .tsv or .svg.
+    /// Keep a report current: .html, .md, .json, .csv, .tsv or .svg
+    ///
+    /// It is rewritten after every window and at the end.
     #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// Write a snapshot of every window into this folder, for `cqlens report`.
+    /// Write a snapshot of every window, for `cqlens report`
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
-    /// Merge snapshots of this source that were written longer ago, such as 2d or 12h, into one for each hour (UTC);
-    /// `off` leaves every window a file of its own.
-    #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "2d", value_parser = age_or_off)]
+    /// Merge snapshots that are older into one for each hour (UTC), such as 2d or 12h
+    ///
+    /// Only snapshots of this source are merged. `off` leaves every window a file of its own.
+    #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "2d", value_parser = age_or_off, hide_short_help = true)]
     keep_minutes: OrOff,
-    /// Merge snapshots of this source that were written longer ago into one for each day (UTC); `off` leaves them as
-    /// they are.
-    #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "30d", value_parser = age_or_off)]
+    /// Merge snapshots that are older into one for each day (UTC)
+    ///
+    /// Only snapshots of this source are merged. `off` leaves them as they are.
+    #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "30d", value_parser = age_or_off, hide_short_help = true)]
     keep_hours: OrOff,
-    /// Remove snapshots of this source that were written longer ago, such as 400d or 12h; `off` keeps
-    /// them. The latest one stays.
-    #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "400d", value_parser = age_or_off)]
+    /// Remove snapshots that are older, such as 400d or 12h
+    ///
+    /// Only snapshots of this source are removed, and the latest one stays. `off` keeps all.
+    #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "400d", value_parser = age_or_off, hide_short_help = true)]
     keep: OrOff,
-    /// Remove the oldest snapshots of this source when they take up more bytes together, such as 512MiB;
-    /// `off` keeps them. The latest one stays. Before that, from three quarters of it on, the oldest ones are merged
-    /// earlier than `--keep-minutes` and `--keep-hours` say.
-    #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off)]
+    /// Remove the oldest snapshots beyond this size, such as 512MiB
+    ///
+    /// Only snapshots of this source count and are removed, and the latest one stays. From three quarters of it on, the
+    /// oldest ones are merged earlier than --keep-minutes and --keep-hours say. `off` keeps all.
+    #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off, hide_short_help = true)]
     keep_bytes: SizeOrOff,
-    /// How long a window is; of a capture, in its own time.
+    /// Length of a window; of a capture, in its own time
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(super) window: Duration,
-    /// Read the schema from a file of CQL statements, such as `cqlsh -e 'DESCRIBE SCHEMA'` prints.
-    #[arg(long, env = "CQLENS_SCHEMA", value_name = "FILE")]
-    pub(super) schema: Option<PathBuf>,
-    /// User name of the control connection, where the node asks for one.
-    #[arg(long, env = "CQLENS_USERNAME", value_name = "NAME", requires = "password")]
-    username: Option<String>,
-    /// Its password; better given as CQLENS_PASSWORD, since others can read the arguments of a process.
-    #[arg(
-        long,
-        env = "CQLENS_PASSWORD",
-        value_name = "PASSWORD",
-        hide_env_values = true
-    )]
-    password: Option<String>,
-    /// What this source is called in reports; host and listening address, or the names of
-    /// the captures, if not set.
-    #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
+    /// Name of this source in reports
+    ///
+    /// Without it: host and listening address, or the names of the captures.
+    #[arg(long, env = "CQLENS_NAME", value_name = "NAME", hide_short_help = true)]
     pub(super) name: Option<String>,
-    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, and with a
-    /// snapshot folder: hash.key in $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or
-    /// ~/.local/state/cqlens; otherwise a key of this run alone.
-    #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
-    pub(super) hash_key_file: Option<PathBuf>,
-    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network
-    /// (10.1.2.0/24, 2001:db8:7::/48) or none.
+    /// How much of clients' addresses reports and snapshots show
+    ///
+    /// `full`, `network` (10.1.2.0/24, 2001:db8:7::/48) or `none`. Names of clients are shown in any case.
     #[arg(
         long,
         env = "CQLENS_CLIENT_ADDRESSES",
         value_name = "HOW_MUCH",
         default_value = "full",
-        hide_possible_values = true
+        hide_possible_values = true,
+        hide_short_help = true
     )]
     client_addresses: ClientAddresses,
-    /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
-    #[arg(long, env = "CQLENS_SHOW_VALUES")]
+    /// Key of the hashes that stand for partition keys
+    ///
+    /// The file is made where it is missing. Without this setting, and with a snapshot folder, it is hash.key in
+    /// $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or ~/.local/state/cqlens; without snapshots, each run has
+    /// a key of its own.
+    #[arg(
+        long,
+        env = "CQLENS_HASH_KEY_FILE",
+        value_name = "FILE",
+        hide_short_help = true
+    )]
+    pub(super) hash_key_file: Option<PathBuf>,
+    /// Let the log show requests with their values, at the level trace
+    ///
+    /// Otherwise no value is shown anywhere.
+    #[arg(long, env = "CQLENS_SHOW_VALUES", hide_short_help = true)]
     show_values: bool,
-    /// How much memory is kept for what is audited, besides connections (about 10 KiB each):
-    /// windows, statements, the schema, what waits. Where a part of it is full, something is evicted
-    /// or left out, and counted.
-    #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
+    /// Read the schema from a file of CQL statements
+    ///
+    /// As `cqlsh -e 'DESCRIBE SCHEMA'` prints it.
+    #[arg(
+        long,
+        env = "CQLENS_SCHEMA",
+        value_name = "FILE",
+        help_heading = "Control connection"
+    )]
+    pub(super) schema: Option<PathBuf>,
+    /// User name to log in with, where the node wants one
+    #[arg(
+        long,
+        env = "CQLENS_USERNAME",
+        value_name = "NAME",
+        requires = "password_source",
+        help_heading = "Control connection"
+    )]
+    username: Option<String>,
+    /// Password to log in with; prefer --password-file
+    ///
+    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        hide_short_help = true,
+        help_heading = "Control connection"
+    )]
+    password: Option<String>,
+    /// Read the password from a file
+    ///
+    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD_FILE",
+        value_name = "FILE",
+        conflicts_with = "password",
+        help_heading = "Control connection"
+    )]
+    password_file: Option<PathBuf>,
+    /// Memory for what is audited, besides connections
+    ///
+    /// It holds windows, statements, the schema, and what waits to be audited. Where a part of it is full, something is
+    /// evicted or left out, and counted. Connections take about 10 KiB each, on top of this.
+    #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory,
+        hide_short_help = true, help_heading = "Resources")]
     memory: Size,
-    /// How much of one processor, in per cent, the search for statements that belong together may take: joins in the
-    /// client, walks over buckets, copies of rows. Where there is more traffic, a sample is looked at, and the
-    /// report says so. What a second takes too much is made up for in the next ones, in which nothing new is looked at; but one
-    /// second in a minute is looked at, whatever it takes: with a very small budget that may be more. 0 looks for
-    /// none, 100 at all that there is memory for. `sniff` looks at the same sample of a capture on every machine.
-    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    /// Processor time for relating statements, in per cent of one core
+    ///
+    /// cqlens looks for statements that belong together: joins in the client, walks over buckets, copies of rows. Where
+    /// there is more traffic than the budget allows, it looks at a sample, and the report says so. A second that takes
+    /// too much is made up for in the next ones, in which nothing new is looked at; but one second in a minute is looked
+    /// at, whatever it takes, which may exceed a very small budget. 0 looks for none, 100 at all that there is memory
+    /// for. `sniff` looks at the same sample of a capture on every machine.
+    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent,
+        hide_short_help = true, help_heading = "Resources")]
     sequence_budget: f64,
 }
 
@@ -132,6 +190,18 @@ impl ObserverArgs {
         }
     }
 
+    /// The file of the report, and its format: what was `asked` for, else what its ending says.
+    ///
+    /// # Errors
+    /// An ending that says no format.
+    pub(super) fn report_file(&self, asked: Option<Format>) -> anyhow::Result<Option<(PathBuf, Format)>> {
+        let with_format = |path: &PathBuf| {
+            let format = asked.map_or_else(|| format::of_file(path), Ok)?;
+            Ok((path.clone(), format))
+        };
+        self.report.as_ref().map(with_format).transpose()
+    }
+
     /// Where snapshots go, and which are kept.
     pub(super) fn snapshot_folder(&self) -> Option<(&Path, Retention)> {
         let retention = Retention {
@@ -157,10 +227,44 @@ impl ObserverArgs {
         Limits::of_bytes(self.memory().part(Use::Window).limit())
     }
 
-    /// Name and password of the control connection.
+    /// Reads the password from its file, if one is named: once at the start, and again at each reload.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no password.
+    pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
+        if let Some(path) = &self.password_file {
+            self.password = Some(password(path)?);
+        }
+        Ok(())
+    }
+
+    /// Name and password of the control connection, once [`Self::read_password`] was called.
     pub(super) fn credentials(&self) -> Option<(String, String)> {
         self.username.clone().zip(self.password.clone())
     }
+}
+
+/// A password and its line break.
+const PASSWORD_LIMIT: Limit = Limit::new("a password", 4 << 10);
+
+/// The password in the file at `path`; warns of one that other users can read.
+fn password(path: &Path) -> anyhow::Result<String> {
+    let text = files::read_text(path, PASSWORD_LIMIT)
+        .with_context(|| format!("cannot read the password file {}", path.display()))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let password = line.strip_suffix('\r').unwrap_or(line);
+    ensure!(
+        !password.is_empty(),
+        "the password file {} is empty",
+        path.display()
+    );
+    ensure!(
+        !password.contains('\n'),
+        "the password file {} has more than one line",
+        path.display()
+    );
+    files::warn_if_exposed(path, "password");
+    Ok(password.to_owned())
 }
 
 /// Reads the size of the budget.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
@@ -49,19 +49,11 @@ impl OutputPaths {
     /// Makes sure that everything can be written.
     ///
     /// # Errors
-    /// A report of an unknown format, a snapshot folder that cannot be written.
+    /// A snapshot folder that cannot be written.
     pub(super) fn open(
-        report: Option<&Path>,
+        report: Option<(PathBuf, Format)>,
         snapshot_dir: Option<(&Path, Retention)>,
     ) -> anyhow::Result<Self> {
-        let report = report.map(|path| match Format::of_path(path) {
-            Some(format) => Ok((path.to_owned(), format)),
-            None => bail!(
-                "the report {} must end in .html, .md, .json, .csv, .tsv or .svg",
-                path.display()
-            ),
-        });
-        let report = report.transpose()?;
         if let Some((path, _)) = &report {
             remove_leftovers(&directory(path));
         }
@@ -80,9 +72,9 @@ impl Outputs {
     /// Makes sure that everything can be written.
     ///
     /// # Errors
-    /// A report of an unknown format, a snapshot folder that cannot be written.
+    /// A snapshot folder that cannot be written.
     pub(super) fn open(
-        report: Option<&Path>,
+        report: Option<(PathBuf, Format)>,
         snapshot_dir: Option<(&Path, Retention)>,
         key: HashKey,
         judging: Judging,
@@ -353,7 +345,13 @@ mod tests {
     fn the_report_since_the_start_has_the_windows_one_after_the_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
-        let mut outputs = Outputs::open(Some(&path), None, HashKey::random(), Judging::default()).unwrap();
+        let mut outputs = Outputs::open(
+            Some((path.clone(), Format::Json)),
+            None,
+            HashKey::random(),
+            Judging::default(),
+        )
+        .unwrap();
         let live = Live::default();
         let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
         outputs.begin(&live, "proxy-a", at(0)).unwrap();

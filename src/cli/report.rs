@@ -18,7 +18,7 @@ pub(super) use args::Args;
 use merged::{Choice, Merged};
 use progress::Progress;
 
-use super::{output::today, screen};
+use super::{format, output::today, screen};
 use crate::sink;
 use cqlens_audit::{
     report::{Baseline, Format, ReadReport, Report},
@@ -38,6 +38,7 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
             "there is no rule {rule:?}: `cqlens rules` lists them"
         );
     }
+    let format = format::chosen(args.format, args.output.as_deref(), Format::Md)?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let choice = Choice {
         since: args.since,
@@ -55,7 +56,7 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     if let Some(top) = args.selection.top {
         report = report.keep_top(top);
     }
-    write(&report, args)?;
+    write(&report, format, args)?;
     Ok(match has_failed {
         true => ExitCode::from(1),
         false => ExitCode::SUCCESS,
@@ -109,9 +110,7 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
     Baseline::read(&text[..]).with_context(|| format!("cannot compare with {}", path.display()))
 }
 
-fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
-    let by_name = args.output.as_deref().and_then(Format::of_path);
-    let format = args.format.or(by_name).unwrap_or(Format::Md);
+fn write(report: &Report, format: Format, args: &Args) -> anyhow::Result<()> {
     write_to(args.output.as_deref(), |to| report.render(format, to))?;
     let Some(path) = &args.output else {
         return Ok(());
@@ -527,18 +526,20 @@ pub(in crate::cli) mod tests {
     fn the_ending_of_the_output_gives_the_format() {
         let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
         let from = path(&folder, "");
-        for (name, beginning) in [
-            ("r.html", "<!doctype html>"),
-            ("r.md", "# Query patterns"),
-            ("r.txt", "# Query"),
-        ] {
+        for (name, beginning) in [("r.html", "<!doctype html>"), ("r.md", "# Query patterns")] {
             let to = path(&folder, name);
             run_typed(&typed(&[&from, "-o", &to])).unwrap();
             assert!(fs::read_to_string(&to).unwrap().starts_with(beginning), "{name}");
         }
-        let error = run_typed(&typed(&[&from, "-o", &path(&folder, "no/such/r.md")]))
-            .unwrap_err()
-            .to_string();
-        assert!(error.starts_with("cannot write the report to "), "{error}");
+        let text = path(&folder, "r.txt");
+        let error = |to: &str| run_typed(&typed(&[&from, "-o", to])).unwrap_err().to_string();
+        assert!(error(&text).ends_with("r.txt must end in .html, .md, .json, .csv, .tsv or .svg"));
+        assert!(!fs::exists(&text).unwrap());
+        run_typed(&typed(&[&from, "-o", &text, "--format", "md"])).unwrap();
+        let unwritable = error(&path(&folder, "no/such/r.md"));
+        assert!(
+            unwritable.starts_with("cannot write the report to "),
+            "{unwritable}"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! `cqlens rules [ID]`: the catalogue, and each rule's page; `docs/rules.md` is all pages in one document.
 
+mod json;
+
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -7,31 +9,67 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use super::nearest;
 use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
-/// Lists the rules, or explains one of them.
+/// List the rules, or explain one
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(super) struct Args {
-    /// The rule to explain: what it means, why it costs, an example, the fix, its thresholds.
+    /// The rule to explain
+    ///
+    /// What it means, why it costs, an example, what to do, its thresholds.
     id: Option<String>,
 
-    /// Print the pages of all rules as one Markdown document
-    #[arg(long, conflicts_with = "id")]
+    /// How the rules are written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: RulesFormat,
+
+    /// The same as --format md
+    #[arg(long, conflicts_with_all = ["id", "format"], hide = true)]
     markdown: bool,
 }
+
+/// How the rules are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RulesFormat {
+    /// For terminals: a line for each rule, or the page of one
+    Text,
+    /// The pages as one Markdown document
+    #[value(alias = "markdown")]
+    Md,
+    /// For programs: everything that the pages say, and the thresholds in force
+    Json,
+}
+
+const ENDING: &str = "\
+Examples:
+  Explain a rule:
+      cqlens rules allow-filtering
+  Thresholds in force, for a script:
+      cqlens rules --format json --config cqlens.toml
+
+Exit codes:
+  0  done
+  2  a rule that does not exist, standard output that cannot be written";
 
 /// Prints the catalogue, or the page of one rule with the thresholds that are set.
 ///
 /// # Errors
 /// A rule that does not exist, standard output that cannot be written.
 pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let text = match &args.id {
-        None if args.markdown => document(),
-        None => catalogue(),
-        Some(id) => match rules::find(id) {
-            Some(rule) => page(rule.about(), 1, settings),
-            None => bail!(unknown(id)),
-        },
+    let format = if args.markdown {
+        RulesFormat::Md
+    } else {
+        args.format
+    };
+    let chosen = args.id.as_deref().map(find).transpose()?;
+    let text = match (format, chosen) {
+        (RulesFormat::Text, None) => catalogue(),
+        (RulesFormat::Md, None) => document(),
+        (RulesFormat::Text | RulesFormat::Md, Some(about)) => page(about, 1, settings),
+        (RulesFormat::Json, None) => json::catalogue(settings)?,
+        (RulesFormat::Json, Some(about)) => json::rule(about, settings)?,
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
         // The reader of the pipe has read enough.
@@ -39,6 +77,13 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         written => written.context("cannot write to standard output")?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn find(id: &str) -> anyhow::Result<&'static About> {
+    match rules::find(id) {
+        Some(rule) => Ok(rule.about()),
+        None => bail!(unknown(id)),
+    }
 }
 
 fn catalogue() -> String {
@@ -188,41 +233,9 @@ pub(super) fn wrapped(text: &str, indent: &str) -> String {
 
 /// The error for an id that no rule has, with those that it may have meant.
 pub(super) fn unknown(id: &str) -> String {
-    let mut by_distance: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
-    by_distance.sort_by_key(|candidate| (std::cmp::Reverse(likeness(id, candidate)), *candidate));
-    // With many rules some share a word with anything: those far behind the first are no hint.
-    let best = by_distance.first().map_or(0, |first| likeness(id, first));
-    let close: Vec<_> = by_distance
-        .iter()
-        .take_while(|candidate| likeness(id, candidate) >= 40.max(best * 3 / 4))
-        .take(3)
-        .collect();
-    let hint = match close.as_slice() {
-        [] => "`cqlens rules` lists all".to_owned(),
-        close => {
-            let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
-            format!("is it {}?", names.join(" or "))
-        }
-    };
+    let close = nearest::names(id, RULES.iter().map(|rule| rule.about().id));
+    let hint = nearest::question(&close).unwrap_or_else(|| "`cqlens rules` lists all".to_owned());
     format!("no rule is called {id:?}: {hint}")
-}
-
-/// How much two names have in common, 0 to 100: twice their common pairs of letters over all pairs (Dice).
-fn likeness(left: &str, right: &str) -> usize {
-    let pairs = |name: &str| -> Vec<(char, char)> {
-        let name = name.to_lowercase().replace('_', "-");
-        name.chars().zip(name.chars().skip(1)).collect()
-    };
-    let (left, mut right) = (pairs(left), pairs(right));
-    let all = left.len() + right.len();
-    let common = left
-        .into_iter()
-        .filter(|pair| {
-            let at = right.iter().position(|other| other == pair);
-            at.map(|at| right.swap_remove(at)).is_some()
-        })
-        .count();
-    200 * common / all.max(1)
 }
 
 #[cfg(test)]
@@ -307,6 +320,7 @@ mod tests {
         let error = |id: &str| {
             let args = Args {
                 id: Some(id.to_owned()),
+                format: RulesFormat::Text,
                 markdown: false,
             };
             run(&args, &Settings::default()).unwrap_err().to_string()

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use super::rules::wrapped;
+use super::{colour, rules::wrapped};
 use cqlens_audit::{
     number,
     report::{ProblemReport, Report},
@@ -40,7 +40,7 @@ pub(super) fn show(report: &Report, path: &Path) -> io::Result<()> {
     let summary = ScreenSummary {
         report,
         path,
-        has_colours: true,
+        has_colours: colour::is_on(&stdout()),
     };
     summary.print(&mut stdout().lock())
 }

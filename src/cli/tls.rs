@@ -15,9 +15,10 @@ use cqlens_proxy::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVers
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
-    /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to
-    /// its authority, in PEM. May be given several times: a client sees the one that is for the name it asks
-    /// for (SNI), else the first.
+    /// Speak TLS to clients: the certificate that they see, in PEM
+    ///
+    /// Clients without TLS are refused. The file holds the certificate, followed by those that lead to its authority. May
+    /// be given several times: a client sees the one that is for the name it asks for (SNI), else the first.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CERT",
@@ -26,7 +27,9 @@ pub(super) struct TlsArgs {
         requires = "client_tls_key"
     )]
     client_tls_cert: Vec<PathBuf>,
-    /// The private key of that certificate, in PEM, not encrypted; as often as certificates, in their order.
+    /// Private key of that certificate, in PEM, not encrypted
+    ///
+    /// As many as certificates, in their order.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_KEY",
@@ -35,30 +38,37 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_key: Vec<PathBuf>,
-    /// Refuse clients that show no certificate signed by one of these authorities, in PEM (mutual TLS).
+    /// Authorities of clients' certificates, in PEM (mutual TLS)
+    ///
+    /// Clients that show no certificate signed by one of them are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CA",
         value_name = "FILE",
-        requires = "client_tls_cert"
+        requires = "client_tls_cert",
+        hide_short_help = true
     )]
     client_tls_ca: Option<PathBuf>,
-    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each
-    /// authority between a certificate and its root, and none beyond its next update, or clients are refused.
+    /// Revoked certificates of clients (CRLs, in PEM)
+    ///
+    /// Clients that show one are refused. There must be one list of each authority between a certificate and its root,
+    /// and none beyond its next update, or clients are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CRL",
         value_name = "FILE",
         value_delimiter = ',',
-        requires = "client_tls_ca"
+        requires = "client_tls_ca",
+        hide_short_help = true
     )]
     client_tls_crl: Vec<PathBuf>,
-    /// The lowest version of TLS that is spoken with clients.
+    /// Lowest version of TLS for clients
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_MIN_VERSION",
         value_name = "VERSION",
-        default_value = "1.2"
+        default_value = "1.2",
+        hide_short_help = true
     )]
     client_tls_min_version: MinVersion,
     #[command(flatten)]
@@ -69,60 +79,78 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct UpstreamTlsArgs {
-    /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on
-    /// the node's certificate is believed, in PEM. No others are; for public ones, name the system's file.
+    /// Speak TLS to nodes: the authorities of their certificates, in PEM
+    ///
+    /// For clients' connections and for those of cqlens itself. No other authorities are believed; for public ones, name
+    /// the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
     upstream_tls_ca: Option<PathBuf>,
-    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as
-    /// --client-tls-crl of cqlens proxy.
+    /// Revoked certificates of nodes (CRLs, in PEM)
+    ///
+    /// As --client-tls-crl of cqlens proxy.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_CRL",
         value_name = "FILE",
         value_delimiter = ',',
-        requires = "upstream_tls_ca"
+        requires = "upstream_tls_ca",
+        hide_short_help = true
     )]
     upstream_tls_crl: Vec<PathBuf>,
-    /// The lowest version of TLS that is spoken with nodes.
+    /// Lowest version of TLS for nodes
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_MIN_VERSION",
         value_name = "VERSION",
-        default_value = "1.2"
+        default_value = "1.2",
+        hide_short_help = true
     )]
     upstream_tls_min_version: MinVersion,
-    /// The certificate, in PEM, that cqlens shows to a node that asks for one (mutual TLS).
-    #[arg(long, env = "CQLENS_UPSTREAM_TLS_CERT", value_name = "FILE", requires_all = ["upstream_tls_ca", "upstream_tls_key"])]
+    /// Certificate for nodes that ask for one, in PEM (mutual TLS)
+    #[arg(long, env = "CQLENS_UPSTREAM_TLS_CERT", value_name = "FILE", requires_all = ["upstream_tls_ca", "upstream_tls_key"], hide_short_help = true)]
     upstream_tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, in PEM, not encrypted.
+    /// Private key of that certificate, in PEM, not encrypted
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_KEY",
         value_name = "FILE",
-        requires = "upstream_tls_cert"
+        requires = "upstream_tls_cert",
+        hide_short_help = true
     )]
     upstream_tls_key: Option<PathBuf>,
-    /// The host name or address that the node's certificate must be for; that of the node
-    /// that was named if not set.
+    /// Host name or address that nodes' certificates must be for
+    ///
+    /// Without it, that of the node that was named.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NAME",
         value_name = "NAME",
-        requires = "upstream_tls_ca"
+        requires = "upstream_tls_ca",
+        hide_short_help = true
     )]
     upstream_tls_name: Option<String>,
-    /// Take any certificate of those authorities for the node's, whatever host it is for. Whoever has one of
-    /// them can then pose as the node.
+    /// Believe any certificate of those authorities, whatever host it is for
+    ///
+    /// Whoever has one of them can then pose as the node.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NO_HOSTNAME_CHECK",
         requires = "upstream_tls_ca",
-        conflicts_with = "upstream_tls_name"
+        conflicts_with = "upstream_tls_name",
+        hide_short_help = true
     )]
     upstream_tls_no_hostname_check: bool,
 }
 
 impl TlsArgs {
+    /// Opens the files of both sides.
+    pub(super) fn check(&self, upstream: &str) -> [anyhow::Result<()>; 2] {
+        [
+            self.acceptor().map(drop),
+            self.upstream.connector(upstream).map(drop),
+        ]
+    }
+
     /// TLS to clients, if the settings have it.
     fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());

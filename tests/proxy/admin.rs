@@ -196,7 +196,7 @@ fn orders_are_carried_out_and_their_outcome_is_told() {
         refused.json()["error"]
             .as_str()
             .unwrap()
-            .contains("cqlens.toml:2: window"),
+            .contains("cqlens.toml:2:10: window"),
         "{}",
         refused.body
     );

@@ -13,6 +13,7 @@ use std::{
 use cqlens_audit::text::is_unprintable;
 
 use crate::{
+    ring::{PROGRAM, Rule},
     support::proxy::{Proxy, free_address},
     wire::{LIMIT, Node, connect, envelope, query, read_to_end, void},
 };
@@ -76,6 +77,41 @@ fn slowest_request(client: &mut TcpStream) -> Duration {
         begun.elapsed()
     });
     requests.max().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_trouble_logs_no_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let node = cqlens_node::Node::start(cqlens_node::Options::default())
+        .await
+        .unwrap();
+    let (report, snapshots, key) = (below("report.html"), below("snapshots"), below("hash.key"));
+    let (admin, rule) = (free_address().to_string(), Rule::new().text());
+    let upstream = node.address().to_string();
+    let arguments = [
+        // Otherwise clients could go past the proxy, which is a warning.
+        ["--topology", "cluster"],
+        ["--upstream", &upstream],
+        ["--listen", &rule],
+        ["--report", &report],
+        ["--snapshot-dir", &snapshots],
+        ["--hash-key-file", &key],
+        ["--admin", &admin],
+        // How many descriptors there are is the machine's business.
+        ["--max-connections", "100"],
+    ];
+    let mut proxy = Proxy::launch(PROGRAM, &arguments.concat(), &[], None);
+    proxy.wait_for_log("control connection open");
+    let mut client = cqlens_client::Client::connect(proxy.address, &cqlens_client::ClientOptions::default())
+        .await
+        .unwrap();
+    client.query("SELECT * FROM system.local").await.unwrap();
+    drop(client);
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let is_worry = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    assert_eq!(ended.log.lines().find(is_worry), None, "{}", ended.log);
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
     let file = File::new(&settings(old.address, ""));
     let mut proxy = file.proxy();
     for (broken, why) in [
-        ("nonsense", "cqlens.toml:5: "),
+        ("nonsense", "cqlens.toml:5:"),
         ("window = 'soon'", "window: \"soon\" is not a value for it"),
         (
             "report = 'report.pdf'",

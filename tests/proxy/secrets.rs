@@ -1,9 +1,10 @@
 //! Nothing leaks: no value is in a log, a snapshot or a report.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
 };
 
 use base64::Engine;
@@ -337,6 +338,28 @@ async fn no_value_key_or_password_is_in_the_log_at_any_level() {
         assert_hidden(&log, SECRET);
         assert_hidden(&log, PASSWORD);
         assert_key_hidden(&log, &key);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_out_of_a_file_logs_in_and_is_warned_of_where_others_can_read_it() {
+    let node = Node::start(Options::default()).await.unwrap();
+    let server = asking_for_passwords(node.address());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    for (mode, is_exposed) in [(0o600, false), (0o604, true)] {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        let arguments = ["--username", "cqlens", "--password-file", file.to_str().unwrap()];
+        let mut proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), server, &arguments);
+        proxy.wait_for_log("control connection open");
+        let log = proxy.stop(LIMIT).log;
+        assert_eq!(
+            log.contains("password: other users can read"),
+            is_exposed,
+            "{log}"
+        );
+        assert_hidden(&log, PASSWORD);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::PathBuf,
     process::{Command, Output},
 };
@@ -150,6 +151,61 @@ fn the_examples_of_deployments_are_understood() {
 }
 
 #[test]
+fn a_check_opens_the_files_and_binds_nothing() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let file = File::new("");
+    let snapshots = file.below("snapshots");
+    let check = ["proxy", "--check", "--listen", &listen];
+    let fine = ["--upstream", "127.0.0.1", "--snapshot-dir", &snapshots];
+    let output = run(&[&check[..], &fine].concat(), &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"The settings are valid.\n");
+    assert!(!fs::exists(snapshots).unwrap(), "nothing is written");
+}
+
+#[test]
+fn a_check_tells_all_faults_at_once() {
+    let file = File::new("");
+    let missing = |name: &str| file.below(name);
+    let wrong = [
+        ["--upstream", "no-such-host.invalid"],
+        ["--schema", &missing("schema.cql")],
+        ["--client-tls-cert", &missing("client.crt")],
+        ["--client-tls-key", &missing("client.key")],
+        ["--upstream-tls-ca", &missing("authorities.crt")],
+        ["--username", "cqlens"],
+        ["--password-file", &missing("password")],
+        ["--report", &missing("no/report.html")],
+        ["--snapshot-dir", &missing("cqlens.toml/snapshots")],
+        ["--hash-key-file", &missing("cqlens.toml")],
+        ["--state-file", &missing("state")],
+    ];
+    let output = run(&[&["proxy", "--check"], &wrong.concat()[..]].concat(), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    let expected = [
+        "state-file: it means something with topology = cluster only",
+        "cannot read the password file ",
+        "cannot read the schema file ",
+        "there is no folder ",
+        "cqlens.toml is no folder",
+        "32 hex digits",
+        "client.crt",
+        "authorities.crt",
+        "cannot resolve no-such-host.invalid:9042: ",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{said}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(
+            line.starts_with("cqlens: ") && line.contains(expected),
+            "{expected}\n{said}"
+        );
+    }
+}
+
+#[test]
 fn a_mistake_in_the_file_is_refused_with_its_place() {
     let file = File::new("[proxy]\nupstream = 'db'\nwindwo = '60s'\n");
     let path = file.path();
@@ -157,7 +213,10 @@ fn a_mistake_in_the_file_is_refused_with_its_place() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains(&format!("{}:3: windwo: no such setting", path.display())),
+        said.contains(&format!(
+            "{}:3:1: windwo: no such setting; is it `window`?",
+            path.display()
+        )),
         "{said}"
     );
     // Something that is missing is said as clap says it.

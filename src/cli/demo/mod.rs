@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use cqlens_audit::report::Format;
 use cqlens_client::ClientOptions;
 use cqlens_node::{
@@ -24,26 +24,46 @@ use cqlens_node::{
 use cqlens_proto::{compress::Compression, envelope::Version};
 
 use self::summary::{RunSummary, Tour};
-use crate::{in_process, sink::replace};
+use crate::{cli::format, in_process, sink::replace};
 
-/// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do.
+/// Show a report without a cluster
+///
+/// Sends scenarios through a proxy to an in-memory stand-in for Cassandra, and reports what they do.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(super) struct Args {
-    /// Where the report goes; the ending tells the format: .html, .md, .json, .csv, .tsv or .svg.
-    #[arg(short, long, value_name = "FILE", default_value = "cqlens-demo.html")]
-    output: PathBuf,
+    /// Write the report to this file
+    ///
+    /// Without it: cqlens-demo.html in the working directory, or another ending for another --format.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How the report is written
+    ///
+    /// Without it, the ending of the output file decides.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
 }
+
+const ENDING: &str = "\
+Examples:
+  See what a report looks like:
+      cqlens demo
+  The same for programs:
+      cqlens demo -o demo.json
+
+Exit codes:
+  0  done
+  2  a report that cannot be written, a scenario that does not run to its end";
 
 /// Runs all scenarios, writes the report, says what it found.
 ///
 /// # Errors
 /// A report that cannot be written; a scenario that does not run to its end.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some(format) = Format::of_path(&args.output) else {
-        bail!(
-            "the report {} must end in .html, .md, .json, .csv, .tsv or .svg",
-            args.output.display()
-        );
+    let format = format::chosen(args.format, args.output.as_deref(), Format::Html)?;
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(format!("cqlens-demo.{}", format.ending())),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -67,9 +87,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.chapters = chapters::of(&report, &scenarios);
         anyhow::Ok((tour?, began.elapsed(), report))
     })?;
-    replace(&args.output, |to| report.render(format, to))
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
-    let path = fs::canonicalize(&args.output).unwrap_or_else(|_| args.output.clone());
+    replace(&output, |to| report.render(format, to))
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    let path = fs::canonicalize(&output).unwrap_or(output);
     let summary = RunSummary {
         tour: &tour,
         took,

@@ -8,12 +8,13 @@ use std::{
 
 use cqlens_audit::{number, report::Report};
 
-use crate::cli::screen::ScreenSummary;
+use crate::cli::{colour, screen::ScreenSummary};
 
 /// Standard output, with what only a terminal gets.
 pub(super) struct TourOutput {
     writer: BufWriter<Stdout>,
     is_terminal: bool,
+    has_colours: bool,
 }
 
 /// Standard output.
@@ -21,6 +22,7 @@ pub(super) fn out() -> TourOutput {
     TourOutput {
         writer: BufWriter::new(io::stdout()),
         is_terminal: io::stdout().is_terminal(),
+        has_colours: colour::is_on(&io::stdout()),
     }
 }
 
@@ -34,7 +36,7 @@ impl TourOutput {
     }
 
     fn heading(&self, text: &str) -> String {
-        if self.is_terminal {
+        if self.has_colours {
             format!("\x1b[1m{text}\x1b[0m")
         } else {
             text.to_owned()
@@ -100,7 +102,7 @@ impl RunSummary<'_> {
             number::count(coverage.dropped),
             number::count(coverage.undecoded)
         )?;
-        let has_colours = out.is_terminal;
+        let has_colours = out.has_colours;
         ScreenSummary {
             report: self.report,
             path: self.path,

@@ -14,7 +14,7 @@ mod lint;
 mod touched;
 
 use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use self::draw::SourceText;
 use self::lint::{Judge, LintOutcome};
-use super::{log, output::today, schema_file};
+use super::{colour, log, output::today, schema_file};
 use cqlens_audit::number;
 use cqlens_audit::rules::{Judging, Severity};
 use cqlens_audit::text::Lines;
@@ -56,9 +56,9 @@ pub(super) struct Args {
 }
 
 const AS_A_LINTER: &str = "\
-A linter for CQL in source trees and CI:
-
-    cqlens explain --schema schema.cql --fail-on medium queries/*.cql
+Examples:
+  A linter for CQL in source trees and CI:
+      cqlens explain --schema schema.cql --fail-on medium queries/*.cql
 
 The definitions of --schema are judged themselves (not with --json, which answers records). Each statement is judged as if it ran \
 once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules lists what is looked for.
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
 
 fn explain(args: &Args, schema: Option<&(Schema, String)>, judge: &Judge<'_>) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
-    let colour = stdout.is_terminal();
+    let colour = colour::is_on(&stdout);
     let mut out = io::BufWriter::new(stdout.lock());
     let mut outcome = LintOutcome::default();
     let mut unread = false;

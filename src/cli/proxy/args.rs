@@ -15,67 +15,124 @@ use super::{
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
 };
 
-/// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
+/// Audit live traffic: a proxy before the cluster
+///
+/// Clients connect to cqlens in place of a node. Every byte is forwarded unchanged; reports say what the traffic does to
+/// the data model.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Forwarding", after_help = MORE, after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
     // A style that ends where none began keeps `{n}` from being read as the end of a line.
     #[arg(
-        help = "Where clients connect. With --topology cluster, one address for each node: 127.0.1.{\u{1b}[0mn}:9042 (the same port \
+        help = "Where clients connect",
+        long_help = "Where clients connect\n\nWith --topology cluster, one address for each node: 127.0.1.{\u{1b}[0mn}:9042 (the same port \
                 at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that tell \
-                nodes apart by the ports in system.peers_v2: Java 4, Python)",
+                nodes apart by the ports in system.peers_v2: Java 4, Python).",
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",
         default_value_t = Listen::One(DEFAULT_LISTEN)
     )]
     pub(super) listen: Listen,
-    /// Let other processes listen at the same address too, so that the next one can begin before this
-    /// one ends. All must say so.
-    #[arg(long, env = "CQLENS_REUSE_PORT")]
-    pub(super) reuse_port: bool,
-    /// The node that connections go to; with --topology cluster, one or more nodes that tell of all.
+    /// The node that connections go to
+    ///
+    /// With --topology cluster, one or more nodes that name all others.
     #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port, value_delimiter = ',',
         required_unless_present = "route")]
     pub(super) upstream: Vec<String>,
-    /// How long requests in flight may take to end when cqlens is told to stop.
-    #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    pub(super) grace: Duration,
-    /// How long clients are still accepted when cqlens is told to stop, while /readyz already says 503: the
-    /// time that a load balancer needs to notice.
-    #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
-    pub(super) drain_delay: Duration,
-    /// How long to wait for the node to accept a connection.
-    #[arg(long, env = "CQLENS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "5s", value_parser = positive_duration)]
+    /// Share the listening address with other processes
+    ///
+    /// The next process can then begin before this one ends. All of them must be started with it.
+    #[arg(long, env = "CQLENS_REUSE_PORT", hide_short_help = true)]
+    pub(super) reuse_port: bool,
+    /// How long to wait for the node to accept a connection
+    #[arg(long, env = "CQLENS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "5s", value_parser = positive_duration, hide_short_help = true)]
     pub(super) connect_timeout: Duration,
-    /// Open no connection of cqlens' own to the node: the schema is what --schema and the traffic tell.
-    #[arg(long, env = "CQLENS_NO_CONTROL_CONNECTION")]
-    pub(super) no_control_connection: bool,
-    /// Ask that many of the reads that pass again each second, with tracing, over a connection of
-    /// cqlens' own, to learn how many tombstones they pass. The cluster writes the traces, and keeps
-    /// them for a day. Off if not set.
-    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = traces_per_second, conflicts_with = "no_control_connection")]
-    pub(super) trace_sample: Option<f64>,
-    /// Ask the nodes every so often how many tombstones and rows their reads pass (`system_views`, Cassandra
-    /// 4.0 and later). Off if not set.
-    #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration, conflicts_with = "no_control_connection")]
-    pub(super) poll_system_views: Option<Duration>,
-    /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only
-    /// /config, /reload and /drain. With unix:PATH, at a socket that only the user may connect to
-    /// whom cqlens runs as. Off if not set.
-    #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT|unix:PATH")]
-    pub(super) admin: Option<AdminAddress>,
-    /// Print the settings as TOML, with the place that each comes from and without passwords, and exit.
-    #[arg(long)]
-    pub(super) print_config: bool,
-    #[command(flatten)]
-    pub(super) observer: ObserverArgs,
+    /// How long requests in flight may take to end when cqlens is told to stop
+    #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration, hide_short_help = true)]
+    pub(super) grace: Duration,
+    /// How long to go on accepting clients when cqlens is told to stop
+    ///
+    /// /readyz says 503 meanwhile: the time that a load balancer needs to notice.
+    #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration, hide_short_help = true)]
+    pub(super) drain_delay: Duration,
     #[command(flatten)]
     pub(super) topology: TopologyArgs,
+    #[command(flatten)]
+    pub(super) observer: ObserverArgs,
+    /// Open no connections of cqlens' own to the cluster
+    ///
+    /// The schema is then what --schema and the traffic show.
+    #[arg(
+        long,
+        env = "CQLENS_NO_CONTROL_CONNECTION",
+        hide_short_help = true,
+        help_heading = "Control connection"
+    )]
+    pub(super) no_control_connection: bool,
+    /// Repeat this many reads a second with tracing, to count tombstones
+    ///
+    /// They are sent again over a connection of cqlens' own. The cluster writes the traces, and keeps them for a day. Off
+    /// if not set.
+    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = traces_per_second,
+        conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
+    pub(super) trace_sample: Option<f64>,
+    /// Ask nodes this often how many tombstones and rows their reads pass
+    ///
+    /// The answer is in `system_views`, of Cassandra 4.0 and later. Off if not set.
+    #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration,
+        conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
+    pub(super) poll_system_views: Option<Duration>,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
+    /// Answer probes and operators over HTTP
+    ///
+    /// /livez and /readyz; from this machine only, also /config, /reload and /drain. With unix:PATH, at a socket to which
+    /// only the user that runs cqlens may connect. Off if not set.
+    #[arg(
+        long,
+        env = "CQLENS_ADMIN",
+        value_name = "ADDRESS:PORT|unix:PATH",
+        help_heading = "Operation"
+    )]
+    pub(super) admin: Option<AdminAddress>,
+    /// Print the settings in force as TOML, and exit
+    ///
+    /// Each with the place that it comes from; passwords are left out.
+    #[arg(long, help_heading = "Operation")]
+    pub(super) print_config: bool,
+    /// Check the settings without starting, and exit
+    ///
+    /// Reads the files that they name, certificates and keys included, and looks up names. Nothing is bound, connected to or
+    /// written. All faults are printed, with exit code 2.
+    #[arg(long, help_heading = "Operation")]
+    pub(super) check: bool,
 }
+
+const MORE: &str = "These are the common options: `cqlens proxy --help` has all of them, with examples.";
+
+const ENDING: &str = "\
+Examples:
+  Forward to one node, and keep a report current:
+      cqlens proxy --upstream 10.0.0.1 --report report.html
+  Keep a snapshot of every minute, for `cqlens report`:
+      cqlens proxy --upstream 10.0.0.1 --snapshot-dir snapshots
+  Listen for every node of a cluster, so that drivers discover cqlens instead:
+      cqlens proxy --topology cluster --upstream db --listen 127.0.1.{\u{1b}[0mn}:9042
+  Check the settings before a restart:
+      cqlens proxy --config /etc/cqlens/cqlens.toml --check
+
+SIGHUP reads settings, certificates, keys and passwords again. SIGTERM and
+SIGINT stop: requests in flight may end, within --grace.
+
+Exit codes:
+  0    done
+  2    settings that cannot be used, a file that cannot be read, an address that
+       cannot be bound
+  3    not everything could be written in time at the end
+  130  a second signal ended a process that was stuck";
 
 impl Args {
     /// What clients are forwarded to, and from where.
@@ -163,7 +220,7 @@ mod tests {
 
     #[test]
     fn help_shows_the_number_of_a_node_in_a_listen_rule() {
-        let help = <Args as clap::Args>::augment_args(clap::Command::new("proxy")).render_help();
+        let help = <Args as clap::Args>::augment_args(clap::Command::new("proxy")).render_long_help();
         assert!(help.to_string().contains("127.0.1.{n}:9042"), "{help}");
     }
 }

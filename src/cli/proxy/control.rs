@@ -24,6 +24,7 @@ impl Control {
         "upstream",
         "username",
         "password",
+        "password-file",
         "no-control-connection",
         "schema",
         "send-proxy-protocol",

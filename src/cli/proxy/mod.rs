@@ -2,6 +2,7 @@
 
 mod args;
 mod bind;
+mod check;
 mod cluster;
 mod control;
 mod health;
@@ -48,7 +49,7 @@ use super::{hash_key::hash_key, log::Log, output::Outputs, schema_file, settings
 /// Settings that cannot be used, files that cannot be read, addresses that cannot be bound, a
 /// data path that has failed.
 pub(super) fn run(
-    args: Args,
+    mut args: Args,
     settings: Settings,
     read_again: impl ReadAgain + 'static,
     log: Log,
@@ -56,8 +57,12 @@ pub(super) fn run(
     if args.print_config {
         return print(&settings);
     }
+    if args.check {
+        return check::check(args);
+    }
     let mode = args.mode()?;
     let inherited = Inherited::take()?;
+    args.observer.read_password()?;
     let schema = args
         .observer
         .schema
@@ -72,7 +77,7 @@ pub(super) fn run(
     )?;
     let judging = settings.judging().clone();
     let outputs = Outputs::open(
-        args.observer.report.as_deref(),
+        args.observer.report_file(None)?,
         args.observer.snapshot_folder(),
         key,
         judging,

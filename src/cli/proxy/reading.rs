@@ -90,7 +90,8 @@ impl ReadSettings {
         pairs: &[(RoutePair, SocketAddr)],
         tls: &Tls,
     ) -> anyhow::Result<Self> {
-        let (args, filter, mut settings) = read_again()?;
+        let (mut args, filter, mut settings) = read_again()?;
+        args.observer.read_password()?;
         let changes = before.compare(&mut settings, FIXED);
         let news = NewParts::prepare(&args, &filter, &changes, pairs)?;
         if news.tls.is_none() {
@@ -146,6 +147,7 @@ impl NewParts {
             .applied
             .iter()
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
+        let report = args.observer.report_file(None)?;
         let to_places = changes
             .any_of(&[
                 "report",
@@ -155,7 +157,7 @@ impl NewParts {
                 "keep",
                 "keep-bytes",
             ])
-            .then(|| OutputPaths::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
+            .then(|| OutputPaths::open(report, args.observer.snapshot_folder()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls

@@ -84,6 +84,8 @@ impl Running {
     }
 
     async fn apply(&mut self, args: Args, news: NewParts, changes: &SettingChanges) {
+        // The file of a password keeps its name when the password changes.
+        let logs_in_anew = self.args.observer.credentials() != args.observer.credentials();
         self.args = args;
         self.allow_end();
         if changes
@@ -96,7 +98,8 @@ impl Running {
         // Traffic may have shown more since the file was read, so only a file that has
         // changed replaces the schema.
         let schema = news.schema.filter(|schema| self.schema.as_ref() != Some(schema));
-        let follow_anew = changes.any_of(Control::SETTINGS) || news.tls.is_some() || schema.is_some();
+        let follow_anew =
+            changes.any_of(Control::SETTINGS) || logs_in_anew || news.tls.is_some() || schema.is_some();
         if let Some(filter) = news.filter {
             self.log.filter(filter);
         }

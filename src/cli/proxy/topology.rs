@@ -16,9 +16,7 @@ use crate::cli::config::{assignment, host_and_port, listen_address};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Topology")]
 pub(super) struct TopologyArgs {
-    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses
-    /// of cqlens in place of those of the nodes (cluster): one listener for each node, so that drivers'
-    /// discovery and routing go through cqlens.
+    /// What clients learn of the cluster
     #[arg(
         long,
         env = "CQLENS_TOPOLOGY",
@@ -27,54 +25,76 @@ pub(super) struct TopologyArgs {
         default_value = "passthrough"
     )]
     topology: Topology,
-    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and
-    /// where cqlens listens for it. Repeated; in the file, a table [proxy.map].
+    /// Listen address of one node, with --topology cluster
+    ///
+    /// The node is named by its host id or by its address for clients. Repeated; in the file, a table [proxy.map].
     #[arg(
         long,
         env = "CQLENS_MAP",
         value_name = "NODE=ADDRESS:PORT",
-        value_delimiter = ','
+        value_delimiter = ',',
+        hide_short_help = true
     )]
     map: Vec<Mapped>,
-    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other
-    /// processes, with the same map, listen for the others. `local` (those whose listen address is one of
-    /// this machine), dc:NAME, or a node as in --map.
-    #[arg(long, env = "CQLENS_LISTEN_FOR", value_name = "NODES", value_delimiter = ',')]
+    /// Listen for some nodes only, with --topology cluster
+    ///
+    /// Clients learn of all listeners: other processes, with the same map, listen for the other nodes. `local` (nodes
+    /// whose listen address is one of this machine), dc:NAME, or a node as in --map.
+    #[arg(
+        long,
+        env = "CQLENS_LISTEN_FOR",
+        value_name = "NODES",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
     listen_for: Vec<ListenFor>,
-    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the
-    /// order of host ids decides at every start. Processes may share it.
-    #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE")]
+    /// Remember which node has which listen address, with --topology cluster
+    ///
+    /// Without this file, the order of host ids decides at every start. Processes may share it.
+    #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE", hide_short_help = true)]
     state_file: Option<PathBuf>,
-    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and
-    /// --upstream; in the file, a table [proxy.route].
+    /// Forward what comes to one address to one node
+    ///
+    /// Repeated, in place of --listen and --upstream; in the file, a table [proxy.route].
     #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
     route: Vec<RoutePair>,
-    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT,
-    /// DNAT, TPROXY), so that one listener serves any node, at its own address. --upstream is where
-    /// the control connection goes.
-    #[arg(long, env = "CQLENS_TRANSPARENT", conflicts_with = "route")]
+    /// Forward each connection to where it was going
+    ///
+    /// For connections that the kernel redirects here (REDIRECT, DNAT, TPROXY): one listener serves any node, at its own
+    /// address. --upstream is where the control connection goes.
+    #[arg(
+        long,
+        env = "CQLENS_TRANSPARENT",
+        conflicts_with = "route",
+        hide_short_help = true
+    )]
     transparent: bool,
-    /// What to do at the start when no node can be reached, or none lets the control connection in: wait
-    /// for one, or refuse to start.
+    /// What to do at the start when no node lets the control connection in
     #[arg(
         long,
         env = "CQLENS_START_WITHOUT_CLUSTER",
         value_name = "WHAT",
         value_enum,
-        default_value = "wait"
+        default_value = "wait",
+        hide_short_help = true
     )]
     start_without_cluster: WithoutCluster,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Topology {
+    /// What the cluster says of itself, byte by byte
     Passthrough,
+    /// The addresses of cqlens in place of the nodes': one listener for each node, so that drivers' discovery and
+    /// routing go through cqlens
     Cluster,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum WithoutCluster {
+    /// Wait for a node
     Wait,
+    /// Refuse to start
     Refuse,
 }
 

@@ -10,38 +10,68 @@ use cqlens_audit::{
     rules::Severity,
 };
 
-/// Merges snapshots of any time and any number of proxies into one report.
+/// Merge snapshots into a report
+///
+/// Of any time, and of any number of proxies.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
-    /// Snapshot files, or folders of them (`*.cqlens.json.gz`, `*.cqlens.json`).
+    /// Snapshots, or folders of them
+    ///
+    /// In a folder, the files that end in .cqlens.json.gz or .cqlens.json.
     #[arg(required = true, value_name = "SNAPSHOT")]
     pub(super) snapshots: Vec<PathBuf>,
-    /// How the report is written. Without it the ending of the output file decides; else it is Markdown.
-    #[arg(long)]
+    /// How the report is written
+    ///
+    /// Without it, the ending of the output file decides; what is printed is Markdown.
+    #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<Format>,
-    /// Only windows that begin at this time or later: 2026-11-14, 2026-11-14T06:00Z,
-    /// or 7d for seven days ago.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) since: Option<Timestamp>,
-    /// Only windows that begin before this time.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) until: Option<Timestamp>,
-    /// Refuse to report where a snapshot is damaged. Without it, the damaged one is left out and named.
-    #[arg(long)]
-    pub(super) strict: bool,
-    /// Where to; standard output without it.
+    /// Write the report to this file
+    ///
+    /// Otherwise it is printed.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    #[command(flatten)]
+    /// Refuse to report where a snapshot is damaged
+    ///
+    /// Without it, a damaged snapshot is left out and named.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Only windows that begin at this time or later
+    ///
+    /// 2026-11-14, 2026-11-14T06:00Z, or 7d for seven days ago.
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
+    pub(super) since: Option<Timestamp>,
+    /// Only windows that begin before this time
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
+    pub(super) until: Option<Timestamp>,
+    #[command(flatten, next_help_heading = "Selection")]
     pub(super) selection: Selection,
-    /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
-    #[arg(long, value_name = "FILE")]
+    /// Mark what is new since this report, in its JSON form
+    ///
+    /// What is gone since then is listed.
+    #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(super) baseline: Option<PathBuf>,
-    /// Exit with code 1 if a finding that is not accepted is of this severity or above.
-    #[arg(long, value_name = "SEVERITY")]
+    /// Exit with code 1 on findings of this severity or above
+    ///
+    /// Findings that are accepted in the file of settings do not count.
+    #[arg(long, value_name = "SEVERITY", help_heading = "Review")]
     pub(super) fail_on: Option<Severity>,
-    /// Exit with code 1 if a finding that is not accepted is of this severity or above, and is new or less severe
-    /// in the baseline.
-    #[arg(long, value_name = "SEVERITY", requires = "baseline")]
+    /// Exit with code 1 if one of them is new or worse than in the baseline
+    #[arg(long, value_name = "SEVERITY", requires = "baseline", help_heading = "Review")]
     pub(super) fail_on_new: Option<Severity>,
 }
+
+const ENDING: &str = "\
+Examples:
+  The last seven days as a page:
+      cqlens report snapshots --since 7d -o week.html
+  One table, the worst ten problems:
+      cqlens report snapshots --table shop.orders --top 10
+  Fail a build on what is new since the last review:
+      cqlens report snapshots --baseline reviewed.json --fail-on-new medium
+
+Exit codes:
+  0  done
+  1  a finding at or above --fail-on or --fail-on-new
+  2  snapshots that cannot be read or are of different clusters, no window in
+     the span of time";

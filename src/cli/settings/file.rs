@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, ops::Range, path::Path};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::{Arg, Command};
 use toml::{
     Spanned,
@@ -10,10 +10,11 @@ use toml::{
 };
 
 use super::{
-    fault::{FileFault, line, type_of},
+    fault::{FileFault, FileFaults, type_of},
     judging,
     kind::{SettingKind, setting_named, settings_of},
 };
+use crate::cli::nearest;
 use cqlens_audit::rules::Judging;
 use cqlens_proxy::files::{self, Limit};
 
@@ -34,9 +35,20 @@ pub(super) struct FileEntry {
     pub(super) key: String,
     values: Vec<String>,
     is_switch: bool,
+    is_path: bool,
 }
 
 impl FileEntry {
+    /// A path is below `folder`, unless it is absolute.
+    pub(super) fn below(mut self, folder: &Path) -> Self {
+        if self.is_path {
+            for value in &mut self.values {
+                *value = folder.join(&*value).to_string_lossy().into_owned();
+            }
+        }
+        self
+    }
+
     /// The same as command-line arguments.
     pub(super) fn as_arguments(&self) -> Vec<OsString> {
         if self.is_switch {
@@ -55,56 +67,65 @@ const LIMIT: Limit = Limit::new("settings", 1 << 20);
 /// value one that the setting takes.
 ///
 /// # Errors
-/// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
+/// A file that cannot be read; [`SettingsFaults`] with all that is no TOML or no setting.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
     let text = files::read_text(path, LIMIT)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
-    parse(&text, path, command).map_err(|FileFault { at, what }| {
-        let line = line(&text, at.start);
-        anyhow!("{}:{line}: {what}", path.display())
-    })
+    let mut faults = FileFaults::default();
+    let contents = parse(&text, path, command, &mut faults);
+    match faults.in_order(&text, path) {
+        Some(faults) => Err(faults.into()),
+        None => Ok(contents),
+    }
 }
 
-fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, FileFault> {
-    let document = DeTable::parse(text).map_err(|error| FileFault {
-        at: error.span().unwrap_or_default(),
-        what: error.message().to_owned(),
-    })?;
+fn parse(text: &str, path: &Path, command: &Command, faults: &mut FileFaults) -> Contents {
     let mut contents = Contents::default();
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        // What is left of a file that is no TOML says little about settings.
+        for error in errors {
+            let at = error.span().unwrap_or_default();
+            faults.add(FileFault::new(at, error.message().to_owned()));
+        }
+        return contents;
+    }
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (value.get_ref(), command.find_subcommand(name)) {
-            _ if name == "accept" => judging::acceptances(key, value, text, path, &mut contents.judging)?,
+            _ if name == "accept" => {
+                judging::acceptances(key, value, text, path, &mut contents.judging, faults);
+            }
             (DeValue::Table(table), _) if name == "severity" => {
-                judging::severity_thresholds(table, &mut contents.judging)?;
+                judging::severity_thresholds(table, &mut contents.judging, faults);
             }
             (DeValue::Table(table), Some(subcommand)) => {
                 for (key, value) in table {
                     if let ("rules", DeValue::Table(table)) = (name, value.get_ref()) {
-                        judging::thresholds(key, table, &mut contents.judging)?;
+                        judging::thresholds(key, table, &mut contents.judging, faults);
                         continue;
                     }
-                    contents.entries.push(entry(
-                        command,
-                        Some(subcommand),
-                        key.span(),
-                        key.get_ref(),
-                        value,
-                    )?);
+                    let entry = entry(command, Some(subcommand), key.span(), key.get_ref(), value);
+                    contents.entries.extend(faults.keep(entry));
                 }
             }
-            (DeValue::Table(_), None) => {
-                return Err(FileFault {
-                    at: key.span(),
-                    what: format!("[{name}]: no command is called so"),
-                });
+            (DeValue::Table(_), None) => faults.add(FileFault::new(key.span(), no_command(command, name))),
+            _ => {
+                let entry = entry(command, None, key.span(), name, value);
+                contents.entries.extend(faults.keep(entry));
             }
-            _ => contents
-                .entries
-                .push(entry(command, None, key.span(), name, value)?),
         }
     }
-    Ok(contents)
+    contents
+}
+
+fn no_command(command: &Command, name: &str) -> String {
+    let tables = command.get_subcommands().map(Command::get_name);
+    let close = nearest::names(name, tables.chain(["severity", "accept"]));
+    match nearest::question(&close) {
+        Some(question) => format!("[{name}]: no command is called so; {question}"),
+        None => format!("[{name}]: no command is called so"),
+    }
 }
 
 fn entry(
@@ -142,6 +163,7 @@ fn entry(
         key: key.to_owned(),
         values,
         is_switch: kind == SettingKind::Switch,
+        is_path: SettingKind::is_path(argument),
     })
 }
 
@@ -162,7 +184,7 @@ fn unknown(command: &Command, within: &Command, key: &str) -> String {
         return format!("{key}: no such setting here; `{dashed}` belongs below [{table}]");
     }
     let known: Vec<_> = settings_of(within).filter_map(Arg::get_long).collect();
-    format!("{key}: no such setting; there are {}", known.join(", "))
+    format!("{key}: no such setting; {}", nearest::hint(key, &known))
 }
 
 /// The value as it would be typed; none if it has another type than the setting.

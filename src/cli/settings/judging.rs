@@ -27,8 +27,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::fault::{FileFault, line, type_of};
-use crate::cli::rules::unknown;
+use super::fault::{FileFault, FileFaults, line, type_of};
+use crate::cli::{nearest, rules::unknown};
 use cqlens_audit::{
     rules::{self, Acceptance, Judging, RuleSeverity, SEVERITY_THRESHOLDS, Severity, Threshold, day},
     window::PatternId,
@@ -40,9 +40,10 @@ pub(super) fn thresholds(
     id: &Spanned<std::borrow::Cow<'_, str>>,
     table: &DeTable<'_>,
     judging: &mut Judging,
-) -> Result<(), FileFault> {
+    faults: &mut FileFaults,
+) {
     let Some(rule) = rules::find(id.get_ref()) else {
-        return Err(FileFault::new(
+        return faults.add(FileFault::new(
             id.span(),
             format!("[rules.{}]: {}", id.get_ref(), unknown(id.get_ref())),
         ));
@@ -51,35 +52,42 @@ pub(super) fn thresholds(
     for (key, value) in table {
         if key.get_ref() == "severity" {
             let severity = rule_severity(value.get_ref())
-                .map_err(|what| FileFault::new(value.span(), format!("severity: {what}")))?;
-            judging.settings.severities.insert(about.id.to_owned(), severity);
+                .map_err(|what| FileFault::new(value.span(), format!("severity: {what}")));
+            let severity = faults
+                .keep(severity)
+                .map(|severity| (about.id.to_owned(), severity));
+            judging.settings.severities.extend(severity);
         } else {
-            threshold(about.id, about.thresholds, (key, value), judging)?;
+            let read = threshold(about.id, about.thresholds, (key, value));
+            judging.settings.thresholds.extend(faults.keep(read));
         }
     }
-    Ok(())
 }
 
 /// The table `[severity]`: what the severities of all rules depend on.
-pub(super) fn severity_thresholds(table: &DeTable<'_>, judging: &mut Judging) -> Result<(), FileFault> {
-    let mut entries = table.iter();
-    entries.try_for_each(|entry| threshold("severity", SEVERITY_THRESHOLDS, entry, judging))
+pub(super) fn severity_thresholds(table: &DeTable<'_>, judging: &mut Judging, faults: &mut FileFaults) {
+    for entry in table {
+        let read = threshold("severity", SEVERITY_THRESHOLDS, entry);
+        judging.settings.thresholds.extend(faults.keep(read));
+    }
 }
 
 type Entry<'e, 'd> = (&'e Spanned<std::borrow::Cow<'d, str>>, &'e Spanned<DeValue<'d>>);
+
+/// The rule and the name of a threshold, with its value.
+type NamedThreshold = ((String, String), f64);
 
 fn threshold(
     id: &str,
     thresholds: &[Threshold],
     (key, value): Entry<'_, '_>,
-    judging: &mut Judging,
-) -> Result<(), FileFault> {
+) -> Result<NamedThreshold, FileFault> {
     let name = key.get_ref().as_ref();
     let Some(threshold) = thresholds.iter().find(|threshold| threshold.name == name) else {
         let known: Vec<_> = thresholds.iter().map(|threshold| threshold.name).collect();
         let known = match known.is_empty() {
             true => "the rule has none".to_owned(),
-            false => format!("there are {}", known.join(", ")),
+            false => nearest::hint(name, &known),
         };
         return Err(FileFault::new(
             key.span(),
@@ -88,9 +96,7 @@ fn threshold(
     };
     let number = number(threshold, value.get_ref())
         .map_err(|what| FileFault::new(value.span(), format!("{name}: {what}")))?;
-    let key = (id.to_owned(), threshold.name.to_owned());
-    judging.settings.thresholds.insert(key, number);
-    Ok(())
+    Ok(((id.to_owned(), threshold.name.to_owned()), number))
 }
 
 /// Where the file of settings has the threshold of a rule, or of all severities.
@@ -141,57 +147,65 @@ pub(super) fn acceptances(
     text: &str,
     path: &Path,
     judging: &mut Judging,
-) -> Result<(), FileFault> {
+    faults: &mut FileFaults,
+) {
+    let not_a_list = |at| FileFault::new(at, "accept: it is written as [[accept]]".to_owned());
     let DeValue::Array(array) = value.get_ref() else {
-        return Err(FileFault::new(
-            key.span(),
-            "accept: it is written as [[accept]]".to_owned(),
-        ));
+        return faults.add(not_a_list(key.span()));
     };
     for one in array.iter() {
         let DeValue::Table(table) = one.get_ref() else {
-            return Err(FileFault::new(
-                one.span(),
-                "accept: it is written as [[accept]]".to_owned(),
-            ));
+            faults.add(not_a_list(one.span()));
+            continue;
         };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let place = format!("{name}:{}", line(text, one.span().start));
-        judging.acceptances.push(acceptance(one, table, place)?);
+        judging.acceptances.extend(acceptance(one, table, place, faults));
     }
-    Ok(())
 }
 
+/// One of them; none where something is wrong with it.
 fn acceptance(
     whole: &Spanned<DeValue<'_>>,
     table: &DeTable<'_>,
     place: String,
-) -> Result<Acceptance, FileFault> {
-    if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref())) {
+    faults: &mut FileFaults,
+) -> Option<Acceptance> {
+    for key in table.keys().filter(|key| !KEYS.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
-        return Err(FileFault::new(
+        let hint = nearest::hint(name, &KEYS);
+        faults.add(FileFault::new(
             key.span(),
-            format!("{name}: no part of an acceptance; there are {}", KEYS.join(", ")),
+            format!("{name}: no part of an acceptance; {hint}"),
         ));
     }
     let keys = AcceptanceKeys { whole, table };
-    let acceptance = Acceptance {
-        rule: keys.read("rule", |text| {
-            let rule = rules::find(text).ok_or_else(|| unknown(text))?;
-            Ok(rule.about().id)
-        })?,
-        table: keys.read("table", table_name)?,
-        pattern: keys.read("pattern", fingerprint)?,
-        at_most: keys.read("at-most", severity)?,
-        owner: keys.needed("owner", keys.read("owner", not_empty)?)?,
-        reason: keys.needed("reason", keys.read("reason", not_empty)?)?,
-        until: keys.needed("until", keys.date("until")?)?,
-        place,
-    };
-    if acceptance.rule.is_none() && acceptance.table.is_none() && acceptance.pattern.is_none() {
-        return Err(keys.missing("rule, table or pattern"));
+    let rule = keys.read("rule", |text| {
+        let rule = rules::find(text).ok_or_else(|| unknown(text))?;
+        Ok(rule.about().id)
+    });
+    let rule = faults.keep(rule);
+    let of_table = faults.keep(keys.read("table", table_name));
+    let pattern = faults.keep(keys.read("pattern", fingerprint));
+    let at_most = faults.keep(keys.read("at-most", severity));
+    let text = |key| keys.needed(key, keys.read(key, not_empty)?);
+    let owner = faults.keep(text("owner"));
+    let reason = faults.keep(text("reason"));
+    let until = keys.date("until").and_then(|date| keys.needed("until", date));
+    let until = faults.keep(until);
+    if let (Some(None), Some(None), Some(None)) = (&rule, &of_table, &pattern) {
+        faults.add(keys.missing("rule, table or pattern"));
     }
-    Ok(acceptance)
+    Some(Acceptance {
+        rule: rule?,
+        table: of_table?,
+        pattern: pattern?,
+        at_most: at_most?,
+        owner: owner?,
+        reason: reason?,
+        until: until?,
+        place,
+    })
 }
 
 const KEYS: [&str; 7] = ["rule", "table", "pattern", "at-most", "owner", "reason", "until"];

@@ -50,6 +50,11 @@ impl SettingKind {
         Self::Text
     }
 
+    /// Whether the value of an argument is the path of a file or folder.
+    pub(super) fn is_path(argument: &Arg) -> bool {
+        argument.get_value_parser().type_id() == std::any::TypeId::of::<std::path::PathBuf>()
+    }
+
     /// The kind, in words for a message.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -64,7 +69,7 @@ impl SettingKind {
 }
 
 /// Arguments that are no settings: they name the file, or say what to do with settings.
-const NO_SETTINGS: &[&str] = &["config", "print-config", "help", "version"];
+const NO_SETTINGS: &[&str] = &["config", "print-config", "check", "help", "version"];
 
 /// The arguments of a command that can stand in the file.
 pub(super) fn settings_of(command: &Command) -> impl Iterator<Item = &Arg> {

@@ -5,11 +5,14 @@
 //! neither the command line nor the environment does is parsed as if it had been typed first: so the same
 //! parser checks it, and what needs or excludes something else does so from wherever it comes.
 //!
+//! A file that was not named is looked for by the commands that judge ([`found`]); paths in it are relative to it.
+//!
 //! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are
 //! said once for all commands.
 
 mod fault;
 mod file;
+mod found;
 mod judging;
 mod kind;
 mod print;
@@ -22,9 +25,11 @@ use std::{
 
 use anyhow::anyhow;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
+pub(super) use fault::SettingsFaults;
 use file::{Contents, FileEntry};
 use kind::{SettingKind, setting_named, settings_of};
 
+use super::help;
 use cqlens_admin::SettingChanges;
 use cqlens_audit::rules::{Judging, RULES, SEVERITY_THRESHOLDS};
 
@@ -77,9 +82,15 @@ impl Sources {
     /// A file that cannot be used, with the place; or what clap says of arguments, the
     /// wish for help included.
     pub(super) fn read<C: CommandFactory + FromArgMatches>(&self) -> anyhow::Result<(C, Settings)> {
-        let mut command = C::command();
+        let mut command = help::shown(C::command(), !self.wants_long_help());
         command.build();
-        let path = self.file();
+        let named = self.file();
+        let found = match named {
+            None => self.found_file(&command),
+            Some(_) => None,
+        };
+        let folder = found.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let path = named.or(found);
         let Contents { entries, judging } =
             match path.as_deref().map(|path| file::read(path, &command)).transpose() {
                 Ok(contents) => contents.unwrap_or_default(),
@@ -89,6 +100,10 @@ impl Sources {
         let from_file: Vec<_> = entries
             .into_iter()
             .filter(|entry| self.is_open(&command, entry))
+            .map(|entry| match &folder {
+                Some(folder) => entry.below(folder),
+                None => entry,
+            })
             .collect();
         let origin_file = path.unwrap_or_default();
         let matches = command
@@ -110,16 +125,35 @@ impl Sources {
     /// It must be known before anything is parsed, and can be, since no option takes a value
     /// that looks like an option.
     fn file(&self) -> Option<PathBuf> {
-        let mut found = std::env::var_os(CONFIG_VARIABLE);
+        let found = self
+            .typed_value("--config")
+            .or_else(|| std::env::var_os(CONFIG_VARIABLE));
+        found.filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    /// The file above the working directory, for commands that look for it.
+    fn found_file(&self, command: &Command) -> Option<PathBuf> {
+        let name = self.arguments.get(self.place_of_command(command)?)?.to_str()?;
+        if !found::COMMANDS.contains(&name) {
+            return None;
+        }
+        let home = std::env::home_dir();
+        found::upwards(&std::env::current_dir().ok()?, home.as_deref())
+    }
+
+    /// The value that was typed last for a flag, as far as can be said before anything is parsed.
+    pub(super) fn typed_value(&self, flag: &str) -> Option<OsString> {
+        let mut found = None;
         let mut arguments = self.options();
         while let Some(argument) = arguments.next() {
-            if argument == "--config" {
+            let attached = argument.to_str().and_then(|text| text.strip_prefix(flag));
+            if argument == flag {
                 found = arguments.next().cloned();
-            } else if let Some(path) = argument.to_str().and_then(|text| text.strip_prefix("--config=")) {
-                found = Some(path.into());
+            } else if let Some(value) = attached.and_then(|rest| rest.strip_prefix('=')) {
+                found = Some(value.into());
             }
         }
-        found.filter(|path| !path.is_empty()).map(PathBuf::from)
+        found
     }
 
     /// The arguments that can be options.
@@ -128,6 +162,12 @@ impl Sources {
             .iter()
             .skip(1)
             .take_while(|argument| *argument != "--")
+    }
+
+    /// Whether `--help` or `help` was typed, rather than `-h` or nothing.
+    fn wants_long_help(&self) -> bool {
+        self.options()
+            .any(|argument| argument == "--help" || argument == "help")
     }
 
     fn wish_for_help(&self, command: &Command) -> Option<clap::Error> {
@@ -265,6 +305,13 @@ impl Settings {
         }
         changes.applied.extend(self.judging_changes(newer));
         changes
+    }
+
+    /// Logs which file they come from, if there is one.
+    pub(super) fn log_file(&self) {
+        if self.file != Path::new("") {
+            tracing::debug!(file = %self.file.display(), "settings read");
+        }
     }
 
     /// How windows are judged.

@@ -80,6 +80,19 @@ impl Folder {
         let text = self.read(typed).unwrap_err().to_string();
         text.replace(self.0.path().to_str().unwrap(), "")
     }
+
+    /// The same without columns.
+    fn refused_at_line(&self, typed: &str) -> String {
+        let text = self.refused(typed);
+        let mut parts = text.split("c.toml:");
+        let mut without = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (line, rest) = part.split_once(':').unwrap();
+            let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            without += &format!("c.toml:{line}{rest}");
+        }
+        without
+    }
 }
 
 #[test]
@@ -128,7 +141,7 @@ fn pairs_are_a_table() {
             "c.toml:2: pair: a table of strings is wanted, this is a string",
         ),
     ] {
-        let refused = Folder::new(text).refused("proxy --upstream db");
+        let refused = Folder::new(text).refused_at_line("proxy --upstream db");
         assert!(refused.contains(said), "{refused}");
     }
 }
@@ -161,7 +174,11 @@ fn tables_of_other_commands_are_checked_and_left_alone() {
     let folder = Folder::new("[proxy]\nupstream = 'db'\n[report]\noutput = 'r.html'");
     assert!(folder.read("--log proxy proxy").is_ok());
     let folder = Folder::new("[report]\noutptu = 'r.html'");
-    assert!(folder.refused("proxy --upstream db").contains("c.toml:2: outptu"));
+    assert!(
+        folder
+            .refused("proxy --upstream db")
+            .contains("c.toml:2:1: outptu: no such setting; is it `output`?")
+    );
 }
 
 #[test]
@@ -170,11 +187,11 @@ fn mistakes_are_told_with_their_place() {
         ("[proxy]\nupstream = 'db", "c.toml:2: "),
         (
             "[proxy]\n\nupstraem = 'db'",
-            "c.toml:3: upstraem: no such setting; there are upstream, window",
+            "c.toml:3: upstraem: no such setting; is it `upstream`?",
         ),
         (
             "[prxoy]\nupstream = 'db'",
-            "c.toml:1: [prxoy]: no command is called so",
+            "c.toml:1: [prxoy]: no command is called so; is it `proxy`?",
         ),
         (
             "upstream = 'db'",
@@ -214,8 +231,53 @@ fn mistakes_are_told_with_their_place() {
             "c.toml:3: duplicate key",
         ),
     ] {
-        let refused = Folder::new(text).refused("proxy --upstream db");
+        let refused = Folder::new(text).refused_at_line("proxy --upstream db");
         assert!(refused.contains(said), "{text:?}: {refused}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_line_and_column() {
+    let text = "lgo = 'info'
+[proxy]
+  windwo = '60s'
+most = 'ä'; upstream = 'db'
+";
+    // What is no TOML is told alone.
+    let refused = Folder::new(text).refused("proxy");
+    assert!(
+        refused.starts_with("/c.toml:4:11: ") && !refused.contains("windwo"),
+        "{refused}"
+    );
+    let text = "lgo = 'info'
+'ä' = 1
+[proxy]
+  windwo = '60s'
+most = 'ä'
+upstream = 'db'
+[rules.timeouts]
+severity = 'none'
+[[accept]]
+rule = 'timeouts'
+onwer = 'a'
+until = 'soon'
+";
+    let error = Folder::new(text).read("proxy").unwrap_err();
+    let lines: Vec<_> = error.downcast::<SettingsFaults>().unwrap().into_lines().collect();
+    let expected = [
+        "c.toml:1:1: lgo: no such setting; is it `log`?",
+        "c.toml:2:1: ä: no such setting; ",
+        "c.toml:4:3: windwo: no such setting; is it `window`?",
+        "c.toml:5:8: most: an integer is wanted, this is a string",
+        "c.toml:8:12: severity: \"none\" is none of ",
+        "c.toml:9:1: [[accept]]: owner is missing",
+        "c.toml:9:1: [[accept]]: reason is missing",
+        "c.toml:11:1: onwer: no part of an acceptance; is it `owner`?",
+        "c.toml:12:9: until: `soon` is not a day",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{expected}\n{lines:#?}");
     }
 }
 

@@ -5,22 +5,25 @@ use std::path::PathBuf;
 use anyhow::ensure;
 
 use super::super::{config::host_and_port, observer::ObserverArgs, tls::UpstreamTlsArgs};
-use cqlens_audit::rules::Severity;
+use cqlens_audit::{report::Format, rules::Severity};
 
-/// Audit packet captures: production's traffic, with nothing in its path.
+/// Audit packet captures
 ///
-/// Without --report and --snapshot-dir, the report is printed.
+/// Production's traffic, with nothing in its path. Without --report and --snapshot-dir, the report is printed.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
-    /// Captures (pcap or pcapng, as they are or compressed with gzip or zstd), read in the order of their
-    /// times; - is standard input, as in `tcpdump -i any -w - tcp port 9042 | cqlens sniff -`.
+    /// Captures, pcap or pcapng; - is standard input
+    ///
+    /// As they are or compressed with gzip or zstd, and read in the order of their times.
     #[arg(required = true, value_name = "CAPTURE")]
     pub(super) captures: Vec<PathBuf>,
-    /// Wait for more at the end of the capture, which somebody else still writes,
-    /// until cqlens is told to stop.
+    /// Wait for more at the end of a capture that is still being written
+    ///
+    /// Until cqlens is told to stop.
     #[arg(long, env = "CQLENS_FOLLOW")]
     pub(super) follow: bool,
-    /// The port of the servers; several may be named.
+    /// Port of the servers; several may be given
     #[arg(
         long,
         env = "CQLENS_PORT",
@@ -29,17 +32,36 @@ pub(in crate::cli) struct Args {
         value_delimiter = ','
     )]
     pub(super) port: Vec<u16>,
-    /// Ask a node of the cluster for its schema, its nodes, and the statements that are prepared there.
-    #[arg(long, env = "CQLENS_CONTACT", value_name = "HOST[:PORT]", value_parser = host_and_port)]
-    pub(super) contact: Option<String>,
-    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
+    /// Exit with code 1 on findings of this severity or above
+    ///
+    /// Findings that are accepted in the file of settings do not count.
     #[arg(long, value_name = "SEVERITY")]
     pub(super) fail_on: Option<Severity>,
+    /// How the report is written
+    ///
+    /// Without it, the ending of --report decides; what is printed is Markdown.
+    #[arg(long, value_name = "FORMAT", help_heading = "Results")]
+    pub(super) format: Option<Format>,
+    /// Ask a node for its schema, its nodes and its prepared statements
+    #[arg(long, env = "CQLENS_CONTACT", value_name = "HOST[:PORT]", value_parser = host_and_port, help_heading = "Control connection")]
+    pub(super) contact: Option<String>,
     #[command(flatten)]
     pub(super) observer: ObserverArgs,
     #[command(flatten)]
     pub(super) tls: UpstreamTlsArgs,
 }
+
+const ENDING: &str = "\
+Examples:
+  Audit a capture:
+      cqlens sniff traffic.pcap --schema schema.cql --report report.html
+  Audit while capturing:
+      tcpdump -i any -w - tcp port 9042 | cqlens sniff - --contact 10.0.0.1
+
+Exit codes:
+  0  done
+  1  a finding at or above --fail-on
+  2  a capture or a file that cannot be read, a report that cannot be written";
 
 impl Args {
     /// Checks that the arguments fit together.

@@ -34,7 +34,8 @@ use cqlens_sniff::{Captures, Options};
 ///
 /// # Errors
 /// A capture, schema file or output that cannot be used.
-pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+pub(super) fn run(mut args: Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+    args.observer.read_password()?;
     args.check()?;
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         observer.snapshot_dir.as_deref(),
     )?;
     let outputs = Outputs::open(
-        observer.report.as_deref(),
+        observer.report_file(args.format)?,
         observer.snapshot_folder(),
         key,
         settings.judging().clone(),
@@ -70,12 +71,12 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
             stop: Arc::clone(&stop),
         },
     )?;
-    let report = SniffRun::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
+    let report = SniffRun::start(&args, captures, live, outputs, &runtime, stop)?.until_end()?;
     end.done();
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();
     if observer.report.is_none() && observer.snapshot_dir.is_none() {
-        print(&report)?;
+        print(&report, args.format.unwrap_or(Format::Md))?;
     }
     if let Some(path) = &observer.report {
         screen::show(&report, path).context("cannot write to standard output")?;
@@ -94,9 +95,9 @@ const PATIENCE: EndPatience = EndPatience {
     again: Duration::ZERO,
 };
 
-fn print(report: &Report) -> anyhow::Result<()> {
+fn print(report: &Report, format: Format) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    match report.render(Format::Md, &mut out).and_then(|()| out.flush()) {
+    match report.render(format, &mut out).and_then(|()| out.flush()) {
         // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),

@@ -84,6 +84,21 @@ pub enum Format {
 }
 
 impl Format {
+    /// The endings of [`Self::of_path`], in words.
+    pub const ENDINGS: &str = ".html, .md, .json, .csv, .tsv or .svg";
+
+    /// The ending of files of this format, without its dot.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Md => "md",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Svg => "svg",
+        }
+    }
+
     /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`, `.csv`, `.tsv`,
     /// `.svg`).
     pub fn of_path(path: &std::path::Path) -> Option<Self> {

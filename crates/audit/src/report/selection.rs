@@ -15,22 +15,32 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Selection {
-    /// Only this keyspace; several may be named.
+    /// Only this keyspace
+    ///
+    /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "KEYSPACE"))]
     pub keyspace: Vec<String>,
-    /// Only this table, with or without its keyspace; several may be named.
+    /// Only this table, with or without its keyspace
+    ///
+    /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TABLE"))]
     pub table: Vec<String>,
-    /// Only statements of this client, as the report names it; several may be named.
+    /// Only statements of this client, as the report names it
+    ///
+    /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CLIENT"))]
     pub client: Vec<String>,
-    /// Only findings of this rule; several may be named.
+    /// Only findings of this rule
+    ///
+    /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "RULE"))]
     pub rule: Vec<String>,
-    /// Only findings of this severity or above.
+    /// Only findings of this severity or above
     #[cfg_attr(feature = "clap", arg(long, value_name = "SEVERITY"))]
     pub min_severity: Option<Severity>,
-    /// Only so many problems, statements and tables: the worst, the costliest and the busiest.
+    /// Only so many problems, statements and tables
+    ///
+    /// The worst, the costliest and the busiest.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     pub top: Option<usize>,
 }

@@ -12,6 +12,7 @@ use crate::cli::proxy::watchdog::{Watchdog, WatchedThreads};
 use cqlens_audit::{
     audit::{HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
+    report::Format,
 };
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::Node;
@@ -76,7 +77,13 @@ async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
 }
 
 fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
-    let outputs = Outputs::open(Some(report), None, HashKey::random(), Judging::default()).unwrap();
+    let outputs = Outputs::open(
+        Some((report.to_owned(), Format::Json)),
+        None,
+        HashKey::random(),
+        Judging::default(),
+    )
+    .unwrap();
     let clock = WindowClock::start(Timestamp::now(), Instant::now());
     ReportWriter::start(outputs, audit, live, "test", clock).unwrap()
 }

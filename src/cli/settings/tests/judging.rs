@@ -119,7 +119,7 @@ fn changes_of_thresholds_and_acceptances_are_told() {
 
 /// Reads the file, and returns the error.
 fn said_of(text: &str) -> String {
-    Folder::new(text).refused("proxy --upstream db")
+    Folder::new(text).refused_at_line("proxy --upstream db")
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn mistakes_in_thresholds_are_told_with_their_place() {
         ),
         (
             "[severity]\nlarge = 1",
-            "c.toml:2: large: no such threshold of severity; there are large_share, ",
+            "c.toml:2: large: no such threshold of severity; is it `large_share`",
         ),
         (
             "[severity]\nlarge_share = 2",
@@ -218,7 +218,7 @@ fn mistakes_in_acceptances_are_told_with_their_place() {
         ),
         (
             accept("tables = 'a.b'"),
-            "c.toml:2: tables: no part of an acceptance; there are rule, table, ",
+            "c.toml:2: tables: no part of an acceptance; is it `table`",
         ),
         (
             accept("table = 'items'"),

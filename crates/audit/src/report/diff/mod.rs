@@ -49,6 +49,9 @@ pub enum DiffFormat {
 }
 
 impl DiffFormat {
+    /// The endings of [`Self::of_path`], in words.
+    pub const ENDINGS: &str = ".txt, .md, .html or .json";
+
     /// The format that a file name asks for by its ending (`.txt`, `.md`, `.html`, `.json`).
     pub fn of_path(path: &std::path::Path) -> Option<Self> {
         match path.extension()?.to_str()? {

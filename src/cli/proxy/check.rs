@@ -1,0 +1,94 @@
+//! `cqlens proxy --check`: what a start would stumble over, all of it at once. Nothing is bound, connected to or written.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::{Context, ensure};
+use tokio::{net::lookup_host, time::timeout};
+
+use super::{args::Args, control::contacts};
+use crate::{
+    cli::{hash_key, log, schema_file},
+    sink::directory,
+};
+
+/// Prints every fault, or that there is none. Exit code 2 if there is one.
+///
+/// # Errors
+/// Standard output that cannot be written.
+pub(super) fn check(mut args: Args) -> anyhow::Result<ExitCode> {
+    let mut faults = faults_of_files(&mut args);
+    faults.extend(faults_of_names(&args)?);
+    if faults.is_empty() {
+        return match writeln!(io::stdout(), "The settings are valid.") {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write to standard output")
+            }
+            _ => Ok(ExitCode::SUCCESS),
+        };
+    }
+    faults.iter().for_each(log::failed);
+    Ok(ExitCode::from(2))
+}
+
+fn faults_of_files(args: &mut Args) -> Vec<anyhow::Error> {
+    let mut checked = vec![args.mode().map(drop), args.observer.read_password()];
+    let observer = &args.observer;
+    checked.push(
+        observer
+            .schema
+            .as_deref()
+            .map_or(Ok(()), |path| schema_file::read(path).map(drop)),
+    );
+    checked.push(observer.report_file(None).map(drop));
+    checked.push(observer.report.as_deref().map_or(Ok(()), can_hold_report));
+    checked.push(observer.snapshot_dir.as_deref().map_or(Ok(()), can_be_folder));
+    checked.push(observer.hash_key_file.as_deref().map_or(Ok(()), hash_key::check));
+    checked.extend(args.tls.check(&args.first_upstream()));
+    checked.into_iter().filter_map(Result::err).collect()
+}
+
+fn can_hold_report(path: &Path) -> anyhow::Result<()> {
+    let folder = directory(path);
+    ensure!(
+        folder.is_dir(),
+        "cannot write the report to {}: there is no folder {}",
+        path.display(),
+        folder.display()
+    );
+    Ok(())
+}
+
+/// Whether the folder is there, or can be made.
+fn can_be_folder(path: &Path) -> anyhow::Result<()> {
+    let there = path.ancestors().find(|path| path.exists());
+    ensure!(
+        there.is_none_or(Path::is_dir),
+        "cannot write snapshots to {}: {} is no folder",
+        path.display(),
+        there.unwrap_or(path).display()
+    );
+    Ok(())
+}
+
+/// Looks up every node that is named, each no longer than a connection may take.
+fn faults_of_names(args: &Args) -> anyhow::Result<Vec<anyhow::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    let mut faults = Vec::new();
+    runtime.block_on(async {
+        for node in contacts(args).points {
+            let found = timeout(args.connect_timeout, lookup_host(&node)).await;
+            let found = found.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
+            faults.extend(found.with_context(|| format!("cannot resolve {node}")).err());
+        }
+    });
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    Ok(faults)
+}

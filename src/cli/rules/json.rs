@@ -1,0 +1,134 @@
+//! The rules for programs (`cqlens.rules.v1`): what their pages say, and the thresholds in force.
+
+use anyhow::Context;
+use serde::Serialize;
+
+use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
+
+/// All rules, in the order of the catalogue.
+#[derive(Serialize)]
+struct Catalogue {
+    format: &'static str,
+    /// What the severities of all rules depend on.
+    severity: Vec<ThresholdInForce>,
+    rules: Vec<RulePage>,
+}
+
+#[derive(Serialize)]
+struct RulePage {
+    id: &'static str,
+    group: &'static str,
+    summary: &'static str,
+    why: &'static str,
+    fix: &'static str,
+    before: &'static str,
+    after: &'static str,
+    /// How the severity comes about, in words.
+    severity: &'static str,
+    /// What the settings say: `off`, or the severity that findings have at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity_limit: Option<String>,
+    thresholds: Vec<ThresholdInForce>,
+    needs: &'static str,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
+struct ThresholdInForce {
+    name: &'static str,
+    unit: &'static str,
+    /// What is in force: the setting, or the default.
+    value: f64,
+    default: f64,
+    origin: &'static str,
+}
+
+const FORMAT: &str = "cqlens.rules.v1";
+
+/// All rules as one object.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn catalogue(settings: &Settings) -> anyhow::Result<String> {
+    text(&Catalogue {
+        format: FORMAT,
+        severity: in_force("severity", SEVERITY_THRESHOLDS, settings),
+        rules: RULES
+            .iter()
+            .map(|rule| rule_page(rule.about(), settings))
+            .collect(),
+    })
+}
+
+/// One rule as it stands in the catalogue.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn rule(about: &About, settings: &Settings) -> anyhow::Result<String> {
+    text(&rule_page(about, settings))
+}
+
+fn rule_page(about: &About, settings: &Settings) -> RulePage {
+    RulePage {
+        id: about.id,
+        group: about.group,
+        summary: about.summary,
+        why: about.why,
+        fix: about.fix,
+        before: about.before,
+        after: about.after,
+        severity: about.severity,
+        severity_limit: settings.severities.get(about.id).map(ToString::to_string),
+        thresholds: in_force(about.id, about.thresholds, settings),
+        needs: about.needs,
+        source: about.source,
+    }
+}
+
+fn in_force(id: &str, thresholds: &[Threshold], settings: &Settings) -> Vec<ThresholdInForce> {
+    let in_force = |threshold: &Threshold| ThresholdInForce {
+        name: threshold.name,
+        unit: threshold.unit,
+        value: settings.threshold(id, threshold),
+        default: threshold.default,
+        origin: threshold.origin,
+    };
+    thresholds.iter().map(in_force).collect()
+}
+
+fn text(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("cannot write the rules")? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use cqlens_audit::rules::{self, RuleSeverity};
+    use serde_json::Value;
+
+    #[test]
+    fn every_rule_has_its_thresholds_in_force() {
+        let about = rules::find("in-partition-key").unwrap().about();
+        let threshold = &about.thresholds[0];
+        let settings = Settings {
+            thresholds: [((about.id.to_owned(), threshold.name.to_owned()), 7.5)].into(),
+            severities: [(about.id.to_owned(), RuleSeverity::Off)].into(),
+        };
+        let json: Value = serde_json::from_str(&catalogue(&settings).unwrap()).unwrap();
+        assert_eq!(json["format"], FORMAT);
+        let rules = json["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), RULES.len());
+        let set = rules.iter().find(|rule| rule["id"] == about.id).unwrap();
+        assert_eq!(set["thresholds"][0]["value"], 7.5);
+        assert_eq!(set["thresholds"][0]["default"], threshold.default);
+        assert_eq!(set["severity_limit"], "off");
+        assert_eq!(rules[0].get("severity_limit"), None);
+        assert_eq!(
+            json["severity"].as_array().unwrap().len(),
+            SEVERITY_THRESHOLDS.len()
+        );
+        let alone: Value = serde_json::from_str(&rule(about, &settings).unwrap()).unwrap();
+        assert_eq!(&alone, set);
+    }
+}
