@@ -254,4 +254,9 @@ fn batches_are_judged_by_their_text() {
         rules("SELECT * FROM t WHERE k = ?"),
         serde_json::json!(["select-star"])
     );
+    // The statements of a BATCH message.
+    let record = r#"{"batch": {"kind": "unlogged", "statements": [{"query": "DELETE FROM a WHERE k = ?"}, {"query": "DELETE FROM b WHERE k = ?"}]}}"#;
+    let ended = Folder::new().explain(&["--json"], record.as_bytes());
+    let found = "[\"unlogged-batch-multi-partition\"]";
+    assert!(ended.out.contains(found), "{}", ended.out);
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_cql::syntax::ast::{Batch, BatchKind, Body, Dialect, Kind, Select, Statement};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Modification, Select, Statement};
 use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
@@ -108,22 +108,38 @@ pub(super) fn of_text(statement: &Statement<'_>, reason: Reason) -> Footprint {
     }
     let count = match &statement.body {
         Body::Select(select) if reads_all(select) => Count::Scan,
-        Body::Batch(batch) => match tables(batch) {
-            0 | 1 => unknown.count,
-            several => Count::AtLeast(several, reason),
-        },
+        Body::Batch(batch) => {
+            let tables = batch.statements.iter().map(Modification::table);
+            return of_tables(tables.map(|table| (table.keyspace_or(None), table.name.as_str())));
+        }
         _ => unknown.count,
     };
     Footprint { count, ..unknown }
 }
 
-/// How many tables the statements of a batch name.
-fn tables(batch: &Batch<'_>) -> u64 {
-    let tables = batch.statements.iter().map(|child| {
-        let table = child.table();
-        (table.keyspace_or(None), table.name.as_str())
-    });
-    tables.collect::<BTreeSet<_>>().len() as u64
+/// The same of a BATCH message of statements with these plans.
+fn of_texts(plans: &[Plan], reason: Reason) -> Footprint {
+    if reason != Reason::SchemaUnknown {
+        return Footprint::unknown(reason);
+    }
+    let facts = plans.iter().map(Plan::facts);
+    of_tables(facts.map(|facts| {
+        (
+            facts.keyspace.as_deref(),
+            facts.table.as_deref().unwrap_or_default(),
+        )
+    }))
+}
+
+/// What is written to these tables is at least a partition of each.
+fn of_tables<'t>(tables: impl Iterator<Item = (Option<&'t str>, &'t str)>) -> Footprint {
+    let unknown = Footprint::unknown(Reason::SchemaUnknown);
+    let tables = tables.collect::<BTreeSet<_>>().len() as u64;
+    let count = match tables {
+        0 | 1 => unknown.count,
+        several => Count::AtLeast(several, Reason::SchemaUnknown),
+    };
+    Footprint { count, ..unknown }
 }
 
 fn reads_all(select: &Select<'_>) -> bool {
@@ -241,7 +257,7 @@ impl StatementAnswer {
         let footprint = context.outcome(error.map_or_else(|| sum.footprint(keys), Err));
         let (footprint, error) = match footprint {
             Ok(footprint) => (footprint, None),
-            Err(refusal) => (Footprint::unknown(refusal.reason), Some(refusal)),
+            Err(refusal) => (of_texts(&plans, refusal.reason), Some(refusal)),
         };
         let template = Template::batch(kind, templates.iter().map(|template| template.text.as_str()));
         let answer = Self {

@@ -23,6 +23,10 @@ pub fn statements(text: &str) -> impl Iterator<Item = (Span, Result<Statement<'_
 
 /// What a script consists of.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the largest is the most frequent; a box would cost it an allocation"
+)]
 pub enum ScriptPart<'text> {
     /// A statement, or why it is none.
     Statement(Result<Statement<'text>, ParseError>),

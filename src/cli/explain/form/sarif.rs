@@ -51,9 +51,9 @@ fn rule(id: &'static str) -> Value {
     );
     json!({
         "id": id,
-        "shortDescription": {"text": about.summary.replace('`', "")},
-        "fullDescription": {"text": about.why},
-        "help": {"text": help, "markdown": markdown},
+        "shortDescription": {"text": plain(about.summary)},
+        "fullDescription": {"text": plain(about.why)},
+        "help": {"text": plain(&help), "markdown": plain(&markdown)},
         "properties": {"tags": [about.group]},
     })
 }
@@ -69,17 +69,16 @@ fn error(id: &str) -> &'static str {
 
 fn result(placed: &PlacedRemark, ids: &[&str], seen: &mut BTreeMap<(String, String), usize>) -> Value {
     let remark = &placed.remark;
-    let help = remark.help();
-    let text = match help.as_str() {
-        "" => remark.sentence(),
-        help => format!("{}\n{help}", remark.sentence()),
-    };
+    let sentences = [remark.sentence()]
+        .into_iter()
+        .chain(remark.advice.iter().cloned());
+    let text = sentences.collect::<Vec<_>>().join("\n");
     let (start, end) = (placed.start, placed.end);
     json!({
         "ruleId": remark.id,
         "ruleIndex": ids.binary_search(&remark.id).unwrap_or_default(),
         "level": level(remark.level),
-        "message": {"text": text},
+        "message": {"text": plain(&text)},
         "locations": [{"physicalLocation": {
             "artifactLocation": {"uri": uri(&placed.file)},
             "region": {
@@ -90,8 +89,17 @@ fn result(placed: &PlacedRemark, ids: &[&str], seen: &mut BTreeMap<(String, Stri
             },
         }}],
         "partialFingerprints": {"cqlensFinding/v1": fingerprint(placed, seen)},
-        "properties": {"severity": remark.level.as_str()},
+        "properties": {
+            "severity": remark.level.as_str(),
+            "cql": placed.cql,
+            "suggested_cql": remark.suggested_cql,
+        },
     })
+}
+
+/// The text of a message, in which braces stand for arguments (§3.11.5) and `[text](address)` for a link (§3.11.6).
+fn plain(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}").replace("](", "] (")
 }
 
 fn level(level: RemarkLevel) -> &'static str {
@@ -158,12 +166,9 @@ mod tests {
         let uri = |at: usize| &results[at]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
         assert_eq!(uri(0), "a%20b%2Cc%3Ad%25/%3Cx%3E.cql");
         assert_eq!(uri(1), "second.cql");
-        assert!(
-            results[0]["message"]["text"]
-                .as_str()
-                .unwrap()
-                .contains("\u{1b}[2J")
-        );
+        let suggested = results[0]["properties"]["suggested_cql"][0].as_str().unwrap();
+        assert!(suggested.contains("\u{1b}[2J"), "{suggested}");
+        assert_eq!(plain("{0} [here](https://x)"), "{{0}} [here] (https://x)");
         assert_eq!(
             (&results[0]["level"], &results[1]["level"]),
             (&json!("warning"), &json!("error"))
