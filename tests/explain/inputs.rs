@@ -119,6 +119,16 @@ fn definitions_that_do_not_fit_are_errors_where_the_schema_is_known() {
 }
 
 #[test]
+fn what_a_view_costs_is_said_where_it_is_created() {
+    let script =
+        b"CREATE TYPE shop.t (a int);\nCREATE MATERIALIZED VIEW shop.kv_by_v AS SELECT * FROM shop.kv\n\
+                   WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k);";
+    let ended = Folder::new().explain(&["--quiet", "--schema", "schema.cql"], script);
+    let expected = ["<stdin>:2:1 materialized-view-write"];
+    assert_eq!(drawn(&ended.out), expected, "{}", ended.out);
+}
+
+#[test]
 fn what_is_defined_in_a_file_is_known_and_other_tables_may_be_elsewhere() {
     let folder = Folder::new();
     let script =

@@ -67,7 +67,7 @@ impl Definitions {
         &mut self,
         statement: &Statement<'_>,
         keyspace: Option<&str>,
-        place: impl FnOnce() -> PlacedStatement,
+        place: &PlacedStatement,
     ) -> Applied {
         let defined = Defined::by(statement, keyspace);
         let outcome = match self.schema.apply(statement, keyspace) {
@@ -79,8 +79,8 @@ impl Definitions {
                 if let Body::CreateKeyspace(create) = &statement.body {
                     self.created.insert(create.name.as_str().to_owned());
                 }
-                if let Some(defined) = defined {
-                    self.places.insert(defined, place());
+                for defined in defined {
+                    self.places.insert(defined, place.clone());
                 }
                 Applied::Done
             }
@@ -141,12 +141,12 @@ impl Definitions {
     pub(super) fn findings(&self, judge: &Judge<'_>) -> JudgedDefinitions {
         let judged = judge.definitions(&self.schema);
         let placed = |finding: Finding| {
-            let places = match self.found_before.contains(&key(&finding)) {
-                true => &self.places_before,
-                false => &self.places,
+            let (new, before) = (&self.places, &self.places_before);
+            let place = match self.found_before.contains(&key(&finding)) {
+                true => before.of_finding(&finding),
+                false => new.of_finding(&finding).or_else(|| before.of_finding(&finding)),
             };
-            let place = places.of_finding(&finding);
-            let place = place.or_else(|| self.places_before.of_finding(&finding))?;
+            let place = place.or(new.first.as_ref()).or(before.first.as_ref())?;
             Some((finding, place.clone()))
         };
         JudgedDefinitions {
@@ -172,28 +172,32 @@ fn key(finding: &Finding) -> FindingKey {
     (finding.rule, finding.keyspace, finding.table, finding.subject)
 }
 
-/// What a statement defines or alters.
+/// What a statement defines or alters, in the eyes of the rules.
 enum Defined {
     Keyspace(String),
     Table(TableName),
 }
 
 impl Defined {
-    fn by(statement: &Statement<'_>, keyspace: Option<&str>) -> Option<Self> {
-        let table = match &statement.body {
-            Body::CreateKeyspace(create) => return Some(Self::Keyspace(create.name.as_str().to_owned())),
-            Body::AlterKeyspace(alter) => return Some(Self::Keyspace(alter.name.as_str().to_owned())),
-            Body::CreateTable(create) => &create.table,
-            Body::AlterTable(alter) => &alter.table,
-            Body::CreateIndex(create) => &create.table,
-            Body::CreateView(create) => &create.view,
-            Body::AlterView(alter) => &alter.view,
-            _ => return None,
+    /// All of it: what a view costs is a finding on its base.
+    fn by(statement: &Statement<'_>, keyspace: Option<&str>) -> Vec<Self> {
+        let tables = match &statement.body {
+            Body::CreateKeyspace(create) => return vec![Self::Keyspace(create.name.as_str().to_owned())],
+            Body::AlterKeyspace(alter) => return vec![Self::Keyspace(alter.name.as_str().to_owned())],
+            Body::CreateTable(create) => vec![&create.table],
+            Body::AlterTable(alter) => vec![&alter.table],
+            Body::CreateIndex(create) => vec![&create.table],
+            Body::CreateView(create) => vec![&create.view, &create.base],
+            Body::AlterView(alter) => vec![&alter.view],
+            _ => Vec::new(),
         };
-        Some(Self::Table(TableName {
-            keyspace: table.keyspace_or(keyspace)?.to_owned(),
-            table: table.name.as_str().to_owned(),
-        }))
+        let named = tables.into_iter().filter_map(|table| {
+            Some(Self::Table(TableName {
+                keyspace: table.keyspace_or(keyspace)?.to_owned(),
+                table: table.name.as_str().to_owned(),
+            }))
+        });
+        named.collect()
     }
 }
 
@@ -233,8 +237,9 @@ impl Places {
             if let Body::Use(using) = &statement.body {
                 used = Some(using.keyspace.as_str().to_owned());
             }
-            if let Some(defined) = Defined::by(&statement, used.as_deref()) {
-                places.insert(defined, source.statement(span));
+            let place = source.statement(span);
+            for defined in Defined::by(&statement, used.as_deref()) {
+                places.insert(defined, place.clone());
             }
         }
         places
@@ -248,7 +253,7 @@ impl Places {
         }
     }
 
-    /// The definition that a finding speaks of; the first one where it is of none of them.
+    /// The definition that a finding speaks of, if it is one of them.
     fn of_finding(&self, finding: &Finding) -> Option<&PlacedStatement> {
         let keyspace = finding.keyspace.as_ref();
         let table = keyspace
@@ -260,6 +265,6 @@ impl Places {
                 })
             });
         let keyspace = keyspace.and_then(|name| self.keyspaces.get(name));
-        table.or(keyspace).or(self.first.as_ref())
+        table.or(keyspace)
     }
 }

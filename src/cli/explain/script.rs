@@ -111,7 +111,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             return Ok(());
         }
         let keyspace = self.keyspace.as_deref();
-        match self.definitions.apply(statement, keyspace, || place.clone()) {
+        match self.definitions.apply(statement, keyspace, place) {
             Applied::NoDefinition => self.request(statement, place),
             Applied::Done => {
                 self.outcome.statements += 1;
