@@ -88,7 +88,12 @@ impl Log {
 
 /// Prints an error that ends the program, in one line with its causes.
 pub(super) fn failed(error: &anyhow::Error) {
-    let line = format!("cqlens: {}\n", text::escaped(&format!("{error:#}")));
+    said(&format!("cqlens: {error:#}"));
+}
+
+/// Prints a line beside what goes to standard output.
+pub(super) fn said(line: &str) {
+    let line = format!("{}\n", text::escaped(line));
     // If standard error fails, there is no other place for it.
     let _ = match QUEUE.get() {
         Some(queue) => LogLine(queue.clone()).write_all(line.as_bytes()),

@@ -25,8 +25,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
 pub(super) fn read_with_text(path: &Path) -> anyhow::Result<(Schema, String)> {
     let text = files::read_text(path, LIMIT)
         .with_context(|| format!("cannot read the schema file {}", path.display()))?;
-    match Schema::from_cql(&text) {
-        Ok(schema) => Ok((schema, text)),
+    // Some editors put a byte order mark first.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    match Schema::from_cql(text) {
+        Ok(schema) => Ok((schema, text.to_owned())),
         Err(errors) => {
             let shown: Vec<_> = errors.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
             bail!(

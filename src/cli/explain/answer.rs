@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Select, Statement};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Modification, Select, Statement};
 use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use super::fields::{
 use super::lint::Judge;
 use super::touched::PartitionsTouched;
 use cqlens_audit::audit::Once;
-use cqlens_audit::rules::{Finding, Severity};
+use cqlens_audit::rules::Finding;
 use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_cql::plan::{BatchSum, Limits, Plan, Refusal};
 use cqlens_cql::schema::{Schema, is_system};
@@ -48,9 +48,12 @@ pub(super) struct StatementAnswer {
     /// The accepted ones; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<&'static str>,
-    /// The severest of them.
+    /// Those that are not accepted, in full.
     #[serde(skip)]
-    pub(super) worst: Option<Severity>,
+    pub(super) open: Vec<Finding>,
+    /// How many are.
+    #[serde(skip)]
+    pub(super) accepted_count: usize,
     /// Whether most rules had nothing to go by: the table is not known, since there is no schema.
     #[serde(skip)]
     pub(super) is_unjudged: bool,
@@ -97,16 +100,46 @@ pub(super) fn says_nothing(refusal: &Refusal) -> bool {
 }
 
 /// What the text alone shows where the schema does not say more: a SELECT without WHERE reads the whole table, whatever
-/// its key is.
+/// its key is, and each table of a batch has partitions of its own.
 pub(super) fn of_text(statement: &Statement<'_>, reason: Reason) -> Footprint {
     let unknown = Footprint::unknown(reason);
-    match &statement.body {
-        Body::Select(select) if reason == Reason::SchemaUnknown && reads_all(select) => Footprint {
-            count: Count::Scan,
-            ..unknown
-        },
-        _ => unknown,
+    if reason != Reason::SchemaUnknown {
+        return unknown;
     }
+    let count = match &statement.body {
+        Body::Select(select) if reads_all(select) => Count::Scan,
+        Body::Batch(batch) => {
+            let tables = batch.statements.iter().map(Modification::table);
+            return of_tables(tables.map(|table| (table.keyspace_or(None), table.name.as_str())));
+        }
+        _ => unknown.count,
+    };
+    Footprint { count, ..unknown }
+}
+
+/// The same of a BATCH message of statements with these plans.
+fn of_texts(plans: &[Plan], reason: Reason) -> Footprint {
+    if reason != Reason::SchemaUnknown {
+        return Footprint::unknown(reason);
+    }
+    let facts = plans.iter().map(Plan::facts);
+    of_tables(facts.map(|facts| {
+        (
+            facts.keyspace.as_deref(),
+            facts.table.as_deref().unwrap_or_default(),
+        )
+    }))
+}
+
+/// What is written to these tables is at least a partition of each.
+fn of_tables<'t>(tables: impl Iterator<Item = (Option<&'t str>, &'t str)>) -> Footprint {
+    let unknown = Footprint::unknown(Reason::SchemaUnknown);
+    let tables = tables.collect::<BTreeSet<_>>().len() as u64;
+    let count = match tables {
+        0 | 1 => unknown.count,
+        several => Count::AtLeast(several, Reason::SchemaUnknown),
+    };
+    Footprint { count, ..unknown }
 }
 
 fn reads_all(select: &Select<'_>) -> bool {
@@ -123,7 +156,10 @@ fn reads_all(select: &Select<'_>) -> bool {
 
 /// Whether a footprint says that there is no schema to judge by.
 pub(super) fn is_unjudged(footprint: &Footprint) -> bool {
-    footprint.count == Count::Unknown(Reason::SchemaUnknown)
+    matches!(
+        footprint.count,
+        Count::Unknown(Reason::SchemaUnknown) | Count::AtLeast(_, Reason::SchemaUnknown)
+    )
 }
 
 impl StatementAnswer {
@@ -221,7 +257,7 @@ impl StatementAnswer {
         let footprint = context.outcome(error.map_or_else(|| sum.footprint(keys), Err));
         let (footprint, error) = match footprint {
             Ok(footprint) => (footprint, None),
-            Err(refusal) => (Footprint::unknown(refusal.reason), Some(refusal)),
+            Err(refusal) => (of_texts(&plans, refusal.reason), Some(refusal)),
         };
         let template = Template::batch(kind, templates.iter().map(|template| template.text.as_str()));
         let answer = Self {
@@ -261,7 +297,8 @@ impl StatementAnswer {
         Self {
             findings: ids(&judged.open),
             accepted: ids(&judged.accepted),
-            worst: judged.open.iter().map(|finding| finding.severity).max(),
+            accepted_count: judged.accepted.len(),
+            open: judged.open,
             ..self
         }
     }

@@ -1,15 +1,20 @@
 //! `--json`: one record a line in, one answer a line out.
 
 use std::io::{self, BufReader, Read, Write};
+use std::rc::Rc;
 
+use cqlens_audit::text::Lines;
+use cqlens_cql::syntax::Span;
 use cqlens_cql::syntax::ast::BatchKind;
 use cqlens_proto::message::{Value, ValuesBuf};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Context, StatementAnswer, StatementError};
-use super::lint::{self, Judge, LintOutcome};
+use super::lint::{self, LintOutcome};
+use super::print::Printer;
+use super::remark::Remark;
+use super::source::SourceText;
 use cqlens_cql::footprint::Keys;
-use cqlens_cql::schema::Schema;
 use cqlens_proxy::files::Limit;
 
 /// A line.
@@ -56,50 +61,91 @@ struct AnswerLine<'a> {
     answer: &'a StatementAnswer,
 }
 
-/// Answers every line of `input`; names without a keyspace are the record's, else `keyspace`'s.
-pub(super) fn explain(
+/// Explains every line of `input`, called `name`; names without a keyspace are the record's, else `keyspace`'s. Without
+/// `as_remarks` each line is answered by one.
+pub(super) fn explain<W: Write>(
     mut input: BufReader<impl Read>,
-    out: &mut impl Write,
-    keyspace: Option<&str>,
-    schema: Option<&Schema>,
-    judge: &Judge<'_>,
+    name: &str,
+    printer: &mut Printer<W>,
+    as_remarks: bool,
+    context: Context<'_>,
 ) -> io::Result<LintOutcome> {
-    let none = Schema::default();
-    lint::warn_of_mistakes(schema.unwrap_or(&none));
-    let context = Context {
-        judge,
-        keyspace,
-        schema: schema.unwrap_or(&none),
-        has_schema: schema.is_some(),
-    };
+    lint::warn_of_mistakes(context.schema);
     let mut keys = Keys::new();
     let mut line = Vec::new();
-    let mut outcome = LintOutcome::default();
+    let mut outcome = LintOutcome {
+        inputs: 1,
+        ..LintOutcome::default()
+    };
+    let mut number = 0;
     while LIMIT.read_line(&mut input, &mut line)? {
+        number += 1;
         if !line.trim_ascii().is_empty() {
-            let (id, answer) = answer(&line, context, &mut keys);
-            outcome.add(LintOutcome {
-                wrong: usize::from(answer.error.is_some()),
-                worst: answer.worst,
-                statements: 1,
-                unjudged: usize::from(answer.is_unjudged),
-            });
-            serde_json::to_writer(&mut *out, &AnswerLine { id, answer: &answer })?;
-            out.write_all(b"\n")?;
+            let (id, query, answer) = answer(&line, context, &mut keys);
+            outcome.add(outcome_of(&answer));
+            if as_remarks {
+                let source = Rc::new(SourceText::at_line(name, &query, number));
+                say(answer, &source, printer)?;
+            } else {
+                let mut out = Lines::of_json(printer.output());
+                serde_json::to_writer(&mut out, &AnswerLine { id, answer: &answer })?;
+                out.write_all(b"\n")?;
+            }
         }
         line.clear();
         // A client that waits for each answer gets it at once; one that sends many lines pays for one flush.
         if input.buffer().is_empty() {
-            out.flush()?;
+            printer.flush()?;
         }
     }
     Ok(outcome)
 }
 
-fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Value, StatementAnswer) {
+fn outcome_of(answer: &StatementAnswer) -> LintOutcome {
+    let mut outcome = LintOutcome {
+        wrong: usize::from(answer.error.is_some()),
+        accepted: answer.accepted_count,
+        statements: 1,
+        unjudged: usize::from(answer.is_unjudged),
+        ..LintOutcome::default()
+    };
+    answer
+        .open
+        .iter()
+        .for_each(|finding| outcome.found(finding.severity));
+    outcome
+}
+
+/// Says of the statement of a line what is wrong or was found.
+fn say<W: Write>(
+    answer: StatementAnswer,
+    source: &Rc<SourceText>,
+    printer: &mut Printer<W>,
+) -> io::Result<()> {
+    let length = u32::try_from(source.text.len()).unwrap_or(u32::MAX);
+    let place = source.statement(Span::new(0, length));
+    if let Some(error) = answer.error {
+        let span = error.offset.map(|offset| Span::new(offset, offset));
+        printer.remark(Remark::error(error.stage, error.message, span), &place)?;
+    }
+    for finding in answer.open {
+        printer.remark(Remark::from_finding(finding, Vec::new()), &place)?;
+    }
+    Ok(())
+}
+
+/// The id of a record, its statement in one line, and the answer.
+fn answer(
+    line: &[u8],
+    context: Context<'_>,
+    keys: &mut Keys,
+) -> (serde_json::Value, String, StatementAnswer) {
     let record: StatementRecord = match serde_json::from_slice(line) {
         Ok(record) => record,
-        Err(error) => return (serde_json::Value::Null, bad_input(error.to_string())),
+        Err(error) => {
+            let answer = bad_input(error.to_string());
+            return (serde_json::Value::Null, String::new(), answer);
+        }
     };
     let context = Context {
         keyspace: record.keyspace.as_deref().or(context.keyspace),
@@ -110,7 +156,14 @@ fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Va
         (None, Some(batch)) => answer_batch(batch, context, keys),
         _ => bad_input("a record has either a query or a batch".to_owned()),
     };
-    (record.id, answer)
+    let children = record.batch.iter().flat_map(|batch| &batch.statements);
+    let texts: Vec<_> = record
+        .query
+        .iter()
+        .chain(children.map(|child| &child.query))
+        .map(|text| text.replace('\n', " "))
+        .collect();
+    (record.id, texts.join("; "), answer)
 }
 
 fn answer_query(
@@ -195,8 +248,10 @@ fn bad_input(message: String) -> StatementAnswer {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::{form::Form, lint::Judge, print::Detail};
     use super::*;
     use cqlens_audit::rules::Judging;
+    use cqlens_cql::schema::Schema;
 
     const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int);";
@@ -205,12 +260,19 @@ mod tests {
         let schema = Schema::from_cql(SCHEMA).unwrap();
         let judging = Judging::default();
         let mut out = Vec::new();
+        let context = Context {
+            judge: &Judge::new(&judging, jiff::civil::date(2027, 1, 1)),
+            keyspace: Some("shop"),
+            schema: &schema,
+            has_schema: true,
+        };
+        let mut printer = Printer::new(&mut out, Form::Text, false, Detail::Usual);
         explain(
             BufReader::new(input.as_bytes()),
-            &mut out,
-            Some("shop"),
-            Some(&schema),
-            &Judge::new(&judging, jiff::civil::date(2027, 1, 1)),
+            "r.jsonl",
+            &mut printer,
+            false,
+            context,
         )
         .unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();

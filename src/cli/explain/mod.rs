@@ -8,27 +8,38 @@ mod answer;
 mod definitions;
 mod draw;
 mod fields;
-mod human;
+mod form;
+mod input;
 mod json;
 mod lint;
+mod nearest;
+mod order;
+mod print;
+mod remark;
+mod script;
+mod source;
 mod touched;
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use anyhow::Context;
 use jiff::Timestamp;
 
-use self::draw::SourceText;
+use self::definitions::Definitions;
+use self::form::Form;
 use self::lint::{Judge, LintOutcome};
+use self::print::{Detail, Printer};
+use self::remark::RemarkLevel;
+use self::script::ScriptExplainer;
+use self::source::SourceText;
 use super::{colour, log, output::today, schema_file};
 use cqlens_audit::number;
 use cqlens_audit::rules::{Judging, Severity};
-use cqlens_audit::text::Lines;
 use cqlens_cql::schema::Schema;
-use cqlens_proxy::files::{self, Limit};
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and
 /// what Cassandra would refuse.
@@ -41,16 +52,29 @@ pub(super) struct Args {
     /// The keyspace of names without one, until a USE says another.
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
-    /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line.
+    /// In which form findings are written.
+    #[arg(long, value_enum, value_name = "FORM")]
+    format: Option<Form>,
+    /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line;
+    /// with --format, write findings in that form instead.
     #[arg(long)]
     json: bool,
+    /// Each line begins with `file:line:` (or `file:line:column:`), as `grep -n` writes it: findings are shown there.
+    #[arg(long, conflicts_with = "json")]
+    located: bool,
     /// Exit with code 1 if a finding that is not accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
     /// Let --fail-on pass although statements could not be judged, since there is no schema.
     #[arg(long, requires = "fail_on")]
     allow_unjudged: bool,
-    /// CQL files; `-` or none: standard input.
+    /// Print findings, errors and the summary only.
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print also what is passed over, and why each finding matters.
+    #[arg(long, short)]
+    verbose: bool,
+    /// CQL files, or folders of `.cql` files; `-` or none: standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -59,9 +83,12 @@ const AS_A_LINTER: &str = "\
 Examples:
   A linter for CQL in source trees and CI:
       cqlens explain --schema schema.cql --fail-on medium queries/*.cql
+      cqlens explain --keyspace shop --fail-on medium migrations/
 
-The definitions of --schema are judged themselves (not with --json, which answers records). Each statement is judged as if it ran \
-once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules lists what is looked for.
+Files of a folder are read in the order of Flyway, cassandra-migration or cqlmigrate. CREATE, ALTER and DROP count for the statements \
+after them, in later files too, and the definitions are judged as they stand at the end, those of --schema as well (not with --json, \
+which answers records). Each statement is judged as if it ran once: by its shape, since only traffic tells how often it runs (cqlens \
+proxy). cqlens rules lists what is looked for.
 
 Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
 Cassandra would refuse, with --fail-on also one that could not be judged without a schema (unless --allow-unjudged). With --json the last two are answers, and change the exit code only where --fail-on is given.";
@@ -77,106 +104,174 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
         .map(schema_file::read_with_text)
         .transpose()?;
     let judge = Judge::new(judging, today(Timestamp::now()));
-    let outcome = explain(args, schema.as_ref(), &judge);
-    match outcome {
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-        other => other,
-    }
-}
-
-fn explain(args: &Args, schema: Option<&(Schema, String)>, judge: &Judge<'_>) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
     let colour = colour::is_on(&stdout);
-    let mut out = io::BufWriter::new(stdout.lock());
-    let mut outcome = LintOutcome::default();
-    let mut unread = false;
-    if let (Some(path), Some((schema, text)), false) = (&args.schema, schema, args.json) {
-        let name = name(Some(path));
-        let source = SourceText::new(&name, text, colour);
-        let explained = definitions::explain(&source, schema, &mut out, judge);
-        outcome.add(explained.with_context(|| format!("cannot explain {name}"))?);
+    let out = io::BufWriter::new(stdout.lock());
+    let printer = Printer::new(out, args.format.unwrap_or(Form::Text), colour, args.detail());
+    let ended = match args.json {
+        true => explain_records(args, schema, &judge, printer),
+        false => explain_scripts(args, schema, &judge, printer),
+    };
+    match ended {
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error),
+        Ok(outcome) => Ok(args.judged(outcome)),
     }
-    let schema = schema.map(|(schema, _)| schema);
-    for path in inputs(&args.files) {
-        let keyspace = args.keyspace.as_deref();
-        let input = open(path).and_then(|input| match args.json {
-            true => Ok(StatementInput::Lines(input)),
-            false => text(path, input).map(StatementInput::Script),
-        });
-        let explained = match input {
-            Ok(StatementInput::Lines(input)) => {
-                json::explain(input, &mut Lines::of_json(&mut out), keyspace, schema, judge)
-            }
-            Ok(StatementInput::Script(text)) => {
-                let name = name(path);
-                let source = SourceText::new(&name, &text, colour);
-                let mut out = Lines::with_colours(&mut out, colour);
-                human::explain(&source, &mut out, keyspace, schema, judge)
+}
+
+impl Args {
+    fn detail(&self) -> Detail {
+        match (self.quiet, self.verbose) {
+            (true, _) => Detail::Quiet,
+            (false, false) => Detail::Usual,
+            (false, true) => Detail::Verbose,
+        }
+    }
+
+    /// Whether a remark makes the job fail; without a limit, whether it asks for a change.
+    fn fails(&self, level: RemarkLevel) -> bool {
+        level >= RemarkLevel::Finding(self.fail_on.unwrap_or(Severity::Low))
+    }
+
+    /// The exit code; says what could not be judged where that matters.
+    fn judged(&self, mut outcome: LintOutcome) -> ExitCode {
+        if self.fail_on.is_some() && outcome.unjudged > 0 {
+            log::failed(&anyhow::anyhow!("{}", unjudged(&outcome)));
+            outcome.wrong += usize::from(!self.allow_unjudged);
+        }
+        outcome.exit_code(self.fail_on)
+    }
+}
+
+fn unjudged(outcome: &LintOutcome) -> String {
+    let statements = number::plural(outcome.statements as u64, "statement", "statements");
+    let why = match outcome.without_keyspace {
+        0 => "their tables are not known without --schema. Give one, or --allow-unjudged",
+        _ => "they do not name their keyspace. Give it with --keyspace, or --allow-unjudged",
+    };
+    format!("{} of {statements} could not be judged: {why}", outcome.unjudged)
+}
+
+fn explain_scripts<W: Write>(
+    args: &Args,
+    schema: Option<(Schema, String)>,
+    judge: &Judge<'_>,
+    printer: Printer<W>,
+) -> anyhow::Result<LintOutcome> {
+    let definitions = match (&args.schema, schema) {
+        (Some(path), Some((schema, text))) => {
+            let source = Rc::new(SourceText::new(&input::name(Some(path)), &text));
+            Definitions::of_schema(schema, &source, judge)
+        }
+        _ => Definitions::default(),
+    };
+    let mut script = ScriptExplainer::new(judge, args.keyspace.as_deref(), definitions, printer);
+    let mut unread = 0;
+    for path in input::expanded(&args.files) {
+        let sources = path.and_then(|path| Ok((sources(path.as_deref(), args.located)?, path)));
+        match sources {
+            Ok((sources, path)) => {
+                let in_force = path.is_some_and(|path| is_same_file(&path, args.schema.as_deref()));
+                script.begin_input();
+                for source in sources {
+                    let explained = script.explain(&source, in_force);
+                    explained.with_context(|| format!("cannot explain {}", source.name))?;
+                }
             }
             Err(error) => {
-                out.flush().context("cannot write")?;
+                script.printer().flush().context("cannot write")?;
                 log::failed(&error);
-                unread = true;
-                continue;
+                unread += 1;
             }
-        };
-        outcome.add(explained.with_context(|| format!("cannot explain {}", name(path)))?);
+        }
     }
-    out.flush().context("cannot write")?;
-    if args.json && args.fail_on.is_none() {
-        // With --json, errors are answers.
+    let (mut outcome, printer) = script.finish().context("cannot explain definitions")?;
+    outcome.wrong += unread;
+    summarise(printer, args, &outcome)?;
+    Ok(outcome)
+}
+
+/// An input, or its parts.
+fn sources(path: Option<&Path>, located: bool) -> anyhow::Result<Vec<Rc<SourceText>>> {
+    let text = input::text(path)?;
+    let name = input::name(path);
+    match located {
+        true => input::located(&text).with_context(|| format!("cannot read {name}")),
+        false => Ok(vec![Rc::new(SourceText::new(&name, &text))]),
+    }
+}
+
+/// Whether a file is the one of `--schema`, whose definitions are in force already.
+fn is_same_file(path: &Path, schema: Option<&Path>) -> bool {
+    let canonical = |path: &Path| fs::canonicalize(path).ok();
+    schema.is_some_and(|schema| {
+        let schema = canonical(schema);
+        schema.is_some() && canonical(path) == schema
+    })
+}
+
+fn explain_records<W: Write>(
+    args: &Args,
+    schema: Option<(Schema, String)>,
+    judge: &Judge<'_>,
+    mut printer: Printer<W>,
+) -> anyhow::Result<LintOutcome> {
+    let has_schema = schema.is_some();
+    let (schema, _) = schema.unwrap_or_default();
+    let context = answer::Context {
+        judge,
+        keyspace: args.keyspace.as_deref(),
+        schema: &schema,
+        has_schema,
+    };
+    let as_remarks = args.format.is_some();
+    let mut outcome = LintOutcome::default();
+    let mut unread = 0;
+    for path in input::expanded(&args.files) {
+        let opened = path.and_then(|path| Ok((input::open(path.as_deref())?, path)));
+        match opened {
+            Ok((input, path)) => {
+                let name = input::name(path.as_deref());
+                let explained = json::explain(input, &name, &mut printer, as_remarks, context);
+                outcome.add(explained.with_context(|| format!("cannot explain {name}"))?);
+            }
+            Err(error) => {
+                printer.flush().context("cannot write")?;
+                log::failed(&error);
+                unread += 1;
+            }
+        }
+    }
+    if as_remarks {
+        summarise(printer, args, &outcome)?;
+    } else {
+        printer.flush().context("cannot write")?;
+    }
+    if args.fail_on.is_none() && !as_remarks {
+        // Errors are answers.
         outcome.wrong = 0;
     }
-    outcome.wrong += usize::from(unread);
-    if args.fail_on.is_some() && outcome.unjudged > 0 {
+    outcome.wrong += unread;
+    Ok(outcome)
+}
+
+/// Writes what was kept until now, and how many there were of what: to standard error where programs read the rest.
+fn summarise<W: Write>(printer: Printer<W>, args: &Args, outcome: &LintOutcome) -> anyhow::Result<()> {
+    let left_out = printer.left_out();
+    let is_for_people = printer.form == Form::Text;
+    printer
+        .finish(outcome, |level| args.fails(level))
+        .context("cannot write")?;
+    if left_out > 0 {
         log::failed(&anyhow::anyhow!(
-            "{} of {} could not be judged: their tables are not known without --schema. Give one, or --allow-unjudged",
-            outcome.unjudged,
-            number::plural(outcome.statements as u64, "statement", "statements"),
+            "{} more findings are counted and not written",
+            number::count(left_out as u64)
         ));
-        outcome.wrong += usize::from(!args.allow_unjudged);
     }
-    Ok(outcome.exit_code(args.fail_on))
-}
-
-/// What is to be explained.
-enum StatementInput {
-    Lines(io::BufReader<Box<dyn Read>>),
-    Script(String),
-}
-
-/// What to read; none stands for standard input.
-fn inputs(files: &[PathBuf]) -> Vec<Option<&Path>> {
-    if files.is_empty() {
-        return vec![None];
+    if !is_for_people {
+        log::said(&outcome.to_string());
     }
-    files
-        .iter()
-        .map(|file| (file != Path::new("-")).then_some(file.as_path()))
-        .collect()
-}
-
-fn name(path: Option<&Path>) -> String {
-    path.map_or_else(|| "<stdin>".to_owned(), |path| path.display().to_string())
-}
-
-fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn Read>>> {
-    let input: Box<dyn Read> = match path {
-        None => Box::new(io::stdin()),
-        Some(path) => Box::new(fs::File::open(path).with_context(|| cannot_read(Some(path)))?),
-    };
-    Ok(io::BufReader::new(input))
-}
-
-/// What is read as a whole.
-const LIMIT: Limit = Limit::new("statements", 64 << 20);
-
-fn text(path: Option<&Path>, input: impl Read) -> anyhow::Result<String> {
-    files::text_from(input, LIMIT).with_context(|| cannot_read(path))
-}
-
-fn cannot_read(path: Option<&Path>) -> String {
-    format!("cannot read {}", name(path))
+    Ok(())
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

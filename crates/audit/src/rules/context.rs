@@ -35,6 +35,8 @@ pub struct Context<'a> {
     pub(super) watching: Watching<'a>,
     /// Whether all of the schema is judged, not only the keyspaces of which the window has traffic.
     is_whole_schema: bool,
+    /// Whether the statements were read and never executed.
+    is_text: bool,
     /// Templates that a rule has read again.
     statements: RefCell<BTreeMap<PatternId, Parsed<'a>>>,
     /// What queries ask of tables that suggestions were made for.
@@ -54,6 +56,7 @@ impl<'a> Context<'a> {
             total: Cost::default(),
             watching: Watching::of(window),
             is_whole_schema: false,
+            is_text: false,
             statements: RefCell::default(),
             asked: RefCell::default(),
         };
@@ -61,6 +64,18 @@ impl<'a> Context<'a> {
             .map(|(_, pattern)| Cost::of(pattern))
             .sum();
         context
+    }
+
+    /// The same, of statements that were read and never executed: what only answers show is not waited for.
+    #[must_use]
+    pub fn of_text(mut self) -> Self {
+        self.is_text = true;
+        self
+    }
+
+    /// Whether the statements were read and never executed.
+    pub(super) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     /// The same, with all keyspaces of the schema to be judged, used or not.

@@ -202,7 +202,10 @@ impl Facts {
             (self.distinct, Flag::Distinct),
             (self.has_limit, Flag::Limit),
             (self.lwt, Flag::Lwt),
-            (schema.counter, Flag::Counter),
+            (
+                schema.counter || batch_kind == Some(BatchKind::Counter),
+                Flag::Counter,
+            ),
             (schema.view, Flag::View),
             (batch_kind == Some(BatchKind::Logged), Flag::LoggedBatch),
             (batch_kind == Some(BatchKind::Unlogged), Flag::UnloggedBatch),

@@ -57,5 +57,5 @@ pub use flag::Flag;
 pub use kind::StatementKind;
 pub use limits::Limits;
 pub use markers::Markers;
-pub use refusal::{Refusal, Stage};
+pub use refusal::{Absent, Refusal, Stage};
 pub use shape::Plan;

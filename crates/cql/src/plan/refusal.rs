@@ -20,6 +20,19 @@ pub struct Refusal {
     pub span: Option<Span>,
     /// The reason for which the execution's partitions are unknown.
     pub reason: Reason,
+    /// What the schema lacks, where that is why.
+    pub absent: Option<Absent>,
+}
+
+/// A name of a statement that the schema does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Absent {
+    /// The keyspace.
+    Keyspace,
+    /// The table, in a keyspace that there is.
+    Table,
+    /// A column of a table that there is: the one at the place of the refusal.
+    Column,
 }
 
 /// When a statement is refused.
@@ -58,6 +71,16 @@ impl Refusal {
             message: message.into(),
             span: None,
             reason: Reason::InvalidStatement,
+            absent: None,
+        }
+    }
+
+    /// A column that its table does not have.
+    pub(super) fn no_column(name: impl fmt::Display, table: &str, span: Span) -> Self {
+        let message = format!("Undefined column name {name} in table {table}");
+        Self {
+            absent: Some(Absent::Column),
+            ..Self::at(message, span)
         }
     }
 

@@ -13,11 +13,8 @@ pub(super) fn columns<'s>(selection: &Selection<'_>, table: &'s Table) -> Result
     let mut columns = Vec::new();
     for selector in selectors {
         visit(&selector.term, &mut |name| {
-            let message = || format!("Undefined column name {name} in table {}", table.name);
-            let column = table
-                .column(name.as_str())
-                .ok_or_else(|| Refusal::at(message(), name.span))?;
-            columns.push(column);
+            let column = table.column(name.as_str());
+            columns.push(column.ok_or_else(|| Refusal::no_column(name, &table.name, name.span))?);
             Ok(())
         })?;
     }

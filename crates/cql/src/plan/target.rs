@@ -13,7 +13,7 @@ use cqlens_proto::types::CqlType;
 
 use super::compile::Compiler;
 use super::facts::{Facts, SchemaFacts};
-use super::refusal::Refusal;
+use super::refusal::{Absent, Refusal};
 use super::restrictions::Restrictions;
 use super::text_facts::TextFacts;
 use super::translator::Translator;
@@ -82,9 +82,10 @@ pub(super) fn find<'s>(
     schema: &'s Schema,
     facts: &Facts,
 ) -> Result<Target<'s>, (Reason, Option<Refusal>)> {
-    let refuse = |reason: Reason, message: String| {
+    let refuse = |reason: Reason, absent: Option<Absent>, message: String| {
         let refusal = Refusal {
             reason,
+            absent,
             ..Refusal::at(message, name.span())
         };
         Err((reason, Some(refusal)))
@@ -92,17 +93,22 @@ pub(super) fn find<'s>(
     let Some(keyspace_name) = facts.keyspace.as_deref() else {
         let message =
             "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
-        return refuse(Reason::KeyspaceUnknown, message.to_owned());
+        return refuse(Reason::KeyspaceUnknown, None, message.to_owned());
     };
     let table_name = facts.table.as_deref().unwrap_or_default();
     let Some(keyspace) = schema.keyspace(keyspace_name) else {
         return refuse(
             Reason::TableUnknown,
+            Some(Absent::Keyspace),
             format!("keyspace {keyspace_name} does not exist"),
         );
     };
     let Some(table) = keyspace.tables.get(table_name) else {
-        return refuse(Reason::TableUnknown, format!("table {table_name} does not exist"));
+        return refuse(
+            Reason::TableUnknown,
+            Some(Absent::Table),
+            format!("table {table_name} does not exist"),
+        );
     };
     let name = TableName {
         keyspace: keyspace.name.clone(),

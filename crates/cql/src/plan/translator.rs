@@ -20,12 +20,8 @@ pub(super) struct Translator<'s> {
 
 impl<'s> Translator<'s> {
     pub(super) fn column(&self, name: &str, span: Span) -> Result<&'s Column, Refusal> {
-        self.table.column(name).ok_or_else(|| {
-            Refusal::at(
-                format!("Undefined column name {name} in table {}", self.table.name),
-                span,
-            )
-        })
+        let column = self.table.column(name);
+        column.ok_or_else(|| Refusal::no_column(name, &self.table.name, span))
     }
 
     /// The restriction of a relation on one column or on a tuple of clustering columns, not on a token.

@@ -9,6 +9,7 @@
 //! ```
 
 pub mod ast;
+mod cqlsh;
 mod cut;
 mod error;
 mod keyword;
@@ -27,7 +28,7 @@ pub use keyword::{Keyword, KeywordClass};
 pub use lexer::MAX_TOKENS;
 pub use lexer::tokens;
 pub use parse::{MAX_DEPTH, parse, parse_with_shared_markers, parse_within};
-pub use script::statements;
+pub use script::{ScriptPart, script, statements};
 pub use span::Span;
 pub use template::{Fingerprint, Template, Templates};
 pub use token::{Token, TokenKind};

@@ -1,6 +1,7 @@
 //! Scripts: files of statements separated by semicolons, such as `schema.cql`.
 
 use super::ast::Statement;
+use super::cqlsh;
 use super::lexer::Lexer;
 use super::parse::parse_tokens;
 use super::{Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
@@ -11,10 +12,33 @@ use super::{Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 /// no statement. A statement that does not parse is reported and the next one read as usual; only what opens
 /// a string, a quoted name or a `/*` comment and does not close it takes the rest of the script with it.
 /// Other than in a single statement, the last line may be a comment without a line end.
+///
+/// Commands of `cqlsh` are left out; [`script`] has them.
 pub fn statements(text: &str) -> impl Iterator<Item = (Span, Result<Statement<'_>, ParseError>)> {
+    script(text).filter_map(|(span, part)| match part {
+        ScriptPart::Statement(statement) => Some((span, statement)),
+        ScriptPart::Command(_) => None,
+    })
+}
+
+/// What a script consists of.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the largest is the most frequent; a box would cost it an allocation"
+)]
+pub enum ScriptPart<'text> {
+    /// A statement, or why it is none.
+    Statement(Result<Statement<'text>, ParseError>),
+    /// A command that `cqlsh` carries out itself: its first word, in upper case.
+    Command(&'static str),
+}
+
+/// As [`statements`], with the commands of `cqlsh`: each takes the rest of its line, or what comes before a semicolon.
+pub fn script(text: &str) -> impl Iterator<Item = (Span, ScriptPart<'_>)> {
     let (lexer, refused) = match Lexer::new(text) {
         Ok(lexer) => (Some(lexer), None),
-        Err(error) => (None, Some((error.span, Err(error)))),
+        Err(error) => (None, Some((error.span, ScriptPart::Statement(Err(error))))),
     };
     refused
         .into_iter()
@@ -32,31 +56,45 @@ struct Script<'text> {
 }
 
 impl<'text> Iterator for Script<'text> {
-    type Item = (Span, Result<Statement<'text>, ParseError>);
+    type Item = (Span, ScriptPart<'text>);
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.at_end {
+            if let Some((span, word)) = self.skip_command() {
+                return Some((span, ScriptPart::Command(word)));
+            }
             let mut tokens = Vec::new();
             let error = self.read_until_semicolon(&mut tokens);
             // The last token is the end, at the semicolon or at the end of the script.
             let Some((_, [first, ..])) = tokens.split_last() else {
                 if let Some(error) = error {
-                    return Some((error.span, Err(error)));
+                    return Some((error.span, ScriptPart::Statement(Err(error))));
                 }
                 continue;
             };
             let last = tokens[tokens.len() - 2].span;
             let span = first.span.to(last);
-            return Some(match error {
+            let (span, statement) = match error {
                 None => (span, parse_tokens(self.text, &tokens)),
                 Some(error) => (span.to(error.span), Err(error)),
-            });
+            };
+            return Some((span, ScriptPart::Statement(statement)));
         }
         None
     }
 }
 
 impl Script<'_> {
+    /// Passes over a command of `cqlsh`, if one is next.
+    fn skip_command(&mut self) -> Option<(Span, &'static str)> {
+        let mut ahead = self.lexer.clone();
+        let first = ahead.next_token().ok()?;
+        let (word, length) = cqlsh::command(self.text.get(first.span.range().start..)?)?;
+        let end = first.span.start.saturating_add(length);
+        self.lexer.go_to(end);
+        Some((Span::new(first.span.start, end), word))
+    }
+
     /// Reads the tokens of one statement and an end; returns the first error among them.
     fn read_until_semicolon(&mut self, tokens: &mut Vec<Token>) -> Option<ParseError> {
         let mut first_error = None;
@@ -98,6 +136,7 @@ fn in_batch(tokens: &[Token]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::syntax::ast::Kind;
 
@@ -159,6 +198,46 @@ mod tests {
             kinds("USE a; /* done"),
             [Ok(Kind::Use), Err(ParseErrorKind::UnterminatedComment)]
         );
+    }
+
+    #[test]
+    fn commands_of_cqlsh_end_with_their_line() {
+        let text = "CONSISTENCY LOCAL_QUORUM\nUSE a;\ncopy t (a) FROM 'x;y.csv' WITH HEADER = true;\r\nTRUNCATE t;\n\
+                    SOURCE 'more.cql'\r\nDESCRIBE TABLES\n-- done\nUSE b;\nTRACING ON";
+        let found: Vec<String> = script(text)
+            .map(|(span, part)| match part {
+                ScriptPart::Command(word) => format!("{word}: {}", span.of(text)),
+                ScriptPart::Statement(statement) => statement.unwrap().kind().as_str().to_owned(),
+            })
+            .collect();
+        let expected = [
+            "CONSISTENCY: CONSISTENCY LOCAL_QUORUM",
+            "use",
+            "COPY: copy t (a) FROM 'x;y.csv' WITH HEADER = true",
+            "truncate",
+            "SOURCE: SOURCE 'more.cql'",
+            "DESCRIBE: DESCRIBE TABLES",
+            "use",
+            "TRACING: TRACING ON",
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(
+            kinds(text),
+            [Ok(Kind::Use), Ok(Kind::Truncate), Ok(Kind::Use)],
+            "statements alone"
+        );
+    }
+
+    #[test]
+    fn words_of_cqlsh_elsewhere_are_no_commands() {
+        let text = "SELECT paging FROM show WHERE source = 1; USE tracing; sources; COPYING";
+        let expected = [
+            Ok(Kind::Select),
+            Ok(Kind::Use),
+            Err(ParseErrorKind::UnexpectedToken),
+            Err(ParseErrorKind::UnexpectedToken),
+        ];
+        assert_eq!(kinds(text), expected);
     }
 
     #[test]

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{About, Findings, Severity, is_sweep, reads, user_reads};
+use super::{About, Findings, Severity, is_sweep, reads, table, user_reads};
 use crate::{
     rules::{
         Context, EvidenceValue, Finding, Rule,
         application::{self, Patterns},
         figures::{bytes, definition, often},
     },
-    window::Pattern,
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::plan::Flag;
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 pub(in crate::rules) struct SelectStar;
 
@@ -25,17 +25,35 @@ impl Rule for SelectStar {
         let leaves_out_nothing = |pattern: &Pattern| {
             definition(pattern, context.schema).is_some_and(|table| table.columns.len() <= FEW_COLUMNS)
         };
-        let brings_rows = |pattern: &Pattern| {
-            pattern.is(Flag::SelectStar)
-                && pattern.rows.total() > 0
-                && !is_sweep(pattern)
-                && !leaves_out_nothing(pattern)
+        let brings_rows = |pattern: &Pattern| pattern.rows.total() > 0 || context.is_text();
+        let leaves_out_some = |pattern: &Pattern| {
+            pattern.is(Flag::SelectStar) && !is_sweep(pattern) && !leaves_out_nothing(pattern)
         };
-        let stars = user_reads(context).filter(|(_, pattern)| brings_rows(pattern));
+        let stars =
+            user_reads(context).filter(|(_, pattern)| leaves_out_some(pattern) && brings_rows(pattern));
+        if context.is_text() {
+            // Of a whole table other rules say what matters.
+            let scans = |pattern: &Pattern| {
+                pattern.is(Flag::AllowFiltering) || pattern.class() == PartitionClass::Scan
+            };
+            stars
+                .filter(|(_, pattern)| !scans(pattern))
+                .for_each(|star| found.push(of_text(star, context)));
+            return;
+        }
         for (application, patterns) in application::by_application(stars) {
             found.push(finding(&application, patterns, context));
         }
     }
+}
+
+/// A finding on a statement that was read: no application has sent it.
+fn of_text((id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Finding {
+    let columns = definition(pattern, context.schema).map_or(String::new(), |table| {
+        format!(", {} today", number::count(table.columns.len() as u64))
+    });
+    let title = format!("`SELECT *` reads all columns of {}{columns}", table(pattern));
+    Finding::on(&ABOUT, Severity::Info, (id, pattern), context).title(title)
 }
 
 fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> Finding {
@@ -96,7 +114,7 @@ const ABOUT: About = About {
     after: "SELECT name, email FROM shop.users WHERE id = ?;",
     severity: "Always info: what it costs is the size of columns that nobody uses, which the wire does not tell.",
     thresholds: &[],
-    needs: "Answers with rows; the table's schema, to leave out tables of one or two columns.",
+    needs: "Answers with rows, or the text alone (`cqlens explain`); the table's schema, to leave out tables of one or two columns.",
     source: "CASSANDRA-10786, result metadata ids (protocol version 5); native protocol v5 §4.2.5.4",
 };
 
@@ -104,8 +122,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
-    use cqlens_cql::footprint::PartitionClass;
+    use crate::rules::testing::{read, run, run_in, run_with, window};
+    use crate::window::Cluster;
     use cqlens_cql::schema::Schema;
 
     fn star(cql: &str) -> Pattern {
@@ -161,6 +179,39 @@ mod tests {
         let mut empty = star(BAD);
         empty.rows = Default::default();
         assert_eq!(run(&SelectStar, &window([named, empty])).findings, []);
+    }
+
+    #[test]
+    fn a_statement_that_was_only_read_is_judged_without_answers() {
+        let mut unanswered = star(BAD);
+        unanswered.rows = Default::default();
+        let window = window([unanswered]);
+        let cluster = Cluster::default();
+        let titles = |definitions: &str| -> Vec<_> {
+            let schema = Schema::from_cql(definitions).unwrap();
+            let context = Context::new(&window, &schema, &cluster).of_text();
+            let findings = run_in(&SelectStar, &context).findings;
+            findings
+                .into_iter()
+                .map(|finding| (finding.severity, finding.title))
+                .collect()
+        };
+        let finding = |title: &str| vec![(Severity::Info, title.to_owned())];
+        assert_eq!(
+            titles(""),
+            finding("`SELECT *` reads all columns of `shop.users`")
+        );
+        let columns = |columns: &str| {
+            titles(&format!(
+                "CREATE KEYSPACE shop WITH replication = {{'class': 'SimpleStrategy'}};
+                 CREATE TABLE shop.users (id int PRIMARY KEY, {columns});"
+            ))
+        };
+        assert_eq!(columns("name text"), []);
+        assert_eq!(
+            columns("name text, email text"),
+            finding("`SELECT *` reads all columns of `shop.users`, 3 today")
+        );
     }
 
     #[test]

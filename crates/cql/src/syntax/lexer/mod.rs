@@ -83,6 +83,12 @@ impl<'text> Lexer<'text> {
         }
     }
 
+    /// Goes on at a later offset; at the end of the text if there is no character there.
+    pub(super) fn go_to(&mut self, offset: u32) {
+        let later = offset.max(self.offset()) as usize;
+        self.rest = self.text.get(later..).unwrap_or_default().as_bytes();
+    }
+
     /// How many bytes have been read.
     #[inline]
     pub(super) fn offset(&self) -> u32 {
