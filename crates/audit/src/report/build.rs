@@ -284,6 +284,7 @@ fn finding_report(finding: Finding, window: &Window, thresholds: &Thresholds) ->
         advice: finding.advice,
         suggested_cql: finding.suggested_cql,
         example: finding.example,
+        growth: finding.growth,
         reference: finding.reference,
         acceptance: finding.acceptance,
         since_review: None,

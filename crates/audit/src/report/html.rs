@@ -9,6 +9,7 @@ mod application;
 mod chart;
 mod diagram;
 mod facts;
+mod growth;
 mod index;
 mod list;
 mod problem;
