@@ -84,6 +84,7 @@ impl Report {
             coverage,
             totals,
             timeline: None,
+            by_table: None,
             tables,
             patterns,
             system_patterns,

@@ -6,6 +6,7 @@
 //! and outside resources even so, since CQL holds whatever a client sends.
 
 mod application;
+mod by_table;
 mod chart;
 mod diagram;
 mod facts;
