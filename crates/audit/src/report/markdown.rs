@@ -6,6 +6,7 @@
 
 mod by_table;
 mod escape;
+mod timeline;
 
 use std::io::{self, Write};
 
@@ -16,6 +17,7 @@ use super::{
 use crate::{number, rules::Severity, text::Lines};
 use escape::fenced;
 pub(super) use escape::{code, code_cell, prose, prose_cell};
+use timeline::timeline;
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
@@ -46,8 +48,8 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&head)?;
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
     let others: &[Section] = match report.by_table {
-        Some(_) => &[gone, accepted, operations, nodes],
-        None => &[gone, accepted, operations, tables, patterns, nodes],
+        Some(_) => &[gone, accepted, timeline, operations, nodes],
+        None => &[gone, accepted, timeline, operations, tables, patterns, nodes],
     };
     let others = others.iter().map(|section| piece(|to| section(report, to)));
     let others: Vec<_> = others.collect::<io::Result<_>>()?;

@@ -26,7 +26,10 @@ pub(in crate::report) static REQUESTS: Measure = Measure {
         let is_watched = point.observed_seconds > 0.0;
         is_watched.then(|| point.requests() as f64 / point.observed_seconds)
     },
-    shown: number::rate,
+    shown: |rate| match rate > 0.0 {
+        true => number::rate(rate),
+        false => "0".to_owned(),
+    },
 };
 
 pub(in crate::report) static LATENCY: Measure = Measure {
