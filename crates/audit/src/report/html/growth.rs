@@ -14,7 +14,10 @@ const WIDTH: f64 = 430.0;
 const BASE: f64 = 110.0;
 const TOP: f64 = 22.0;
 /// Below the axis for its labels.
-const HEIGHT: f64 = 130.0;
+const HEIGHT: f64 = 132.0;
+const LABELS: f64 = 127.0;
+/// A limit that is passed so far to the left has its words on the right.
+const EARLY: f64 = WIDTH / 3.0;
 
 impl<'a> Page<'a> {
     /// The partition of a table that a finding forecasts.
@@ -28,7 +31,7 @@ impl<'a> Page<'a> {
 
 /// The line with its limit.
 pub(super) fn line(growth: &PartitionGrowth) -> Safe<String> {
-    let (Some(first), Some(last)) = (growth.points.first(), growth.points.last()) else {
+    let Some(first) = growth.points.first() else {
         return Safe(String::new());
     };
     let axes = Axes::of(growth);
@@ -37,37 +40,50 @@ pub(super) fn line(growth: &PartitionGrowth) -> Safe<String> {
         let seconds = (point.at.as_millisecond() - first.at.as_millisecond()) as f64 / 1e3;
         let _ = write!(seen, "L{:.1} {:.1}", axes.x(seconds), axes.y(point.rows as f64));
     }
-    let now = (axes.x(growth.seen_seconds()), axes.y(last.rows as f64));
     let limit = axes.y(growth.limit_rows as f64);
-    let [soonest, latest] = growth.limit_after_seconds.map(|seconds| axes.x(seconds));
+    // Where the line is not.
+    let (x, anchor) = match axes.x(growth.limit_after_seconds[0]) {
+        ..EARLY => (WIDTH, "end"),
+        _ => (0.0, "start"),
+    };
     let mut svg = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        super::escaped(&described(growth))
-    );
-    if latest - soonest >= 1.0 {
-        let _ = write!(
-            svg,
-            "<path class=\"gap\" d=\"M{:.1} {:.1}L{soonest:.1} {limit:.1}H{latest:.1}z\"/>",
-            now.0, now.1
-        );
-    }
-    let (end, rows) = axes.end(growth);
-    let _ = write!(
-        svg,
-        "<path class=\"axis\" d=\"M0 {BASE}.5H{WIDTH}\"/><path class=\"threshold\" d=\"M0 {limit:.1}H{WIDTH}\"/>\
-         <text x=\"0\" y=\"{:.0}\">limit {}</text><path class=\"trend fewer\" d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>\
-         <path class=\"trend\" d=\"{seen}\"/><path class=\"tick\" d=\"M{:.1} {BASE}v6\"/>",
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{}\
+         <path class=\"axis\" d=\"M0 {BASE}.5H{WIDTH}\"/><path class=\"threshold\" d=\"M0 {limit:.1}H{WIDTH}\"/>\
+         <text x=\"{x}\" y=\"{:.0}\" text-anchor=\"{anchor}\">limit {}</text><path class=\"trend\" d=\"{seen}\"/>",
+        super::escaped(&described(growth)),
+        forecast(growth, &axes),
         limit - 6.0,
         limit_in_words(growth),
-        now.0,
-        now.1,
-        axes.x(end),
-        axes.y(rows),
-        now.0,
     );
     labels(&mut svg, growth, &axes);
     svg.push_str("</svg>");
     Safe(svg)
+}
+
+/// From the last point on: the same rate, and, where that is an estimate, from when to when the limit is passed. Nothing
+/// where more was seen than is forecast.
+fn forecast(growth: &PartitionGrowth, axes: &Axes) -> String {
+    let rows = growth.points.last().map_or(0, |point| point.rows);
+    let (x, y) = (axes.x(growth.seen_seconds()), axes.y(rows as f64));
+    let (end, rows) = axes.end(growth);
+    let (end, height) = (axes.x(end), axes.y(rows));
+    let mut paths = String::new();
+    if end <= x {
+        return paths;
+    }
+    let limit = axes.y(growth.limit_rows as f64);
+    let [soonest, latest] = growth.limit_after_seconds.map(|seconds| axes.x(seconds));
+    if soonest > x && latest - soonest >= 1.0 {
+        let _ = write!(
+            paths,
+            "<path class=\"gap\" d=\"M{x:.1} {y:.1}L{soonest:.1} {limit:.1}H{latest:.1}z\"/>"
+        );
+    }
+    let _ = write!(
+        paths,
+        "<path class=\"trend fewer\" d=\"M{x:.1} {y:.1}L{end:.1} {height:.1}\"/><path class=\"tick\" d=\"M{x:.1} {BASE}v6\"/>"
+    );
+    paths
 }
 
 /// How long it was seen, and how long the axis is.
@@ -82,12 +98,12 @@ fn labels(svg: &mut String, growth: &PartitionGrowth, axes: &Axes) {
     let end = number::seconds(in_days(axes.seconds));
     let _ = write!(
         svg,
-        "<text x=\"{x:.0}\" y=\"{HEIGHT}\" text-anchor=\"{anchor}\">{seen}</text>"
+        "<text x=\"{x:.0}\" y=\"{LABELS}\" text-anchor=\"{anchor}\">{seen}</text>"
     );
     if anchor == "start" {
         let _ = write!(
             svg,
-            "<text x=\"{WIDTH}\" y=\"{HEIGHT}\" text-anchor=\"end\">{end}</text>"
+            "<text x=\"{WIDTH}\" y=\"{LABELS}\" text-anchor=\"end\">{end}</text>"
         );
     }
 }
@@ -156,5 +172,73 @@ impl Axes {
 
     fn y(&self, rows: f64) -> f64 {
         BASE - (rows / self.rows).clamp(0.0, 1.0) * (BASE - TOP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::GrowthPoint;
+    use jiff::Timestamp;
+
+    /// A hundred rows an hour for ten hours, and a limit of as many.
+    fn growth(limit_rows: u64, collects_for_seconds: Option<f64>) -> PartitionGrowth {
+        let point = |hour: i64| GrowthPoint {
+            at: Timestamp::from_second(hour * 3_600).unwrap(),
+            rows: hour.unsigned_abs() * 100,
+        };
+        PartitionGrowth {
+            partition: "#0000000000000007".to_owned(),
+            points: (0..=10).map(point).collect(),
+            row_bytes: 50,
+            limit_rows,
+            limit_bytes: None,
+            limit_origin: "a book".to_owned(),
+            limit_after_seconds: [limit_rows as f64 * 36.0; 2],
+            collects_for_seconds,
+            forecast: "4,000 rows in 30 h".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_was_seen_goes_on_to_the_limit() {
+        let svg = line(&growth(4_000, None)).0;
+        // Forty hours are 430 wide, of which ten were seen; 4,000 rows are at the top.
+        assert!(svg.contains("L107.5 88.0\"/>"), "{svg}");
+        assert!(
+            svg.contains("<path class=\"trend fewer\" d=\"M107.5 88.0L430.0 22.0\"/>"),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<path class=\"threshold\" d=\"M0 22.0H430\"/>"),
+            "{svg}"
+        );
+        assert!(svg.contains("limit 4,000 rows</text>"), "{svg}");
+        assert!(
+            svg.contains(">seen for 10 h</text>") && svg.contains(">1 day 16 h</text>"),
+            "{svg}"
+        );
+        assert!(!svg.contains("class=\"gap\""), "a count is no estimate: {svg}");
+        let mut estimate = growth(4_000, None);
+        estimate.limit_after_seconds = [120_000.0, 180_000.0];
+        assert!(line(&estimate).0.contains("class=\"gap\""));
+    }
+
+    #[test]
+    fn a_partition_that_ends_has_the_limit_below_its_end() {
+        let svg = line(&growth(1_200, Some(86_400.0))).0;
+        assert!(svg.contains("L430.0 22.0\"/>"), "2,400 rows in a day: {svg}");
+        assert!(
+            svg.contains("<path class=\"threshold\" d=\"M0 66.0H430\"/>"),
+            "{svg}"
+        );
+        // It went on for longer than its key says, and nothing is left to forecast.
+        let svg = line(&growth(500, Some(18_000.0))).0;
+        assert!(
+            !svg.contains("trend fewer") && svg.contains("class=\"trend\""),
+            "{svg}"
+        );
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }
