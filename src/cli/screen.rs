@@ -30,8 +30,8 @@ const WORST_WIDTH: usize = WIDTH - TABLE_WIDTH - COUNTS_WIDTH - 6;
 /// A report as a terminal shows it.
 pub(super) struct ScreenSummary<'a> {
     pub(super) report: &'a Report,
-    /// Where it was written.
-    pub(super) path: &'a Path,
+    /// What was written, and where: `Report`, its file.
+    pub(super) written: &'a [(&'static str, &'a Path)],
     pub(super) has_colours: bool,
 }
 
@@ -45,10 +45,25 @@ pub(super) fn show(report: &Report, path: &Path) -> io::Result<()> {
     }
     let summary = ScreenSummary {
         report,
-        path,
+        written: &[("Report", path)],
         has_colours: true,
     };
     summary.print(&mut stdout().lock())
+}
+
+/// The same as text, for a process that prints it when all else has ended.
+pub(super) fn text(report: &Report, written: &[(&'static str, &Path)]) -> Option<String> {
+    if !stdout().is_terminal() {
+        return None;
+    }
+    let summary = ScreenSummary {
+        report,
+        written,
+        has_colours: true,
+    };
+    let mut text = Vec::new();
+    summary.print(&mut text).ok()?;
+    String::from_utf8(text).ok()
 }
 
 impl ScreenSummary<'_> {
@@ -66,7 +81,11 @@ impl ScreenSummary<'_> {
             Some(groups) => self.tables(groups, to)?,
             None => self.problems(to)?,
         }
-        writeln!(to, "\nReport: {}", self.path.display())
+        for (at, (what, path)) in self.written.iter().enumerate() {
+            let apart = if at == 0 { "\n" } else { "" };
+            writeln!(to, "{apart}{what}: {}", path.display())?;
+        }
+        Ok(())
     }
 
     /// The worst problems, one a line.
@@ -200,7 +219,7 @@ mod tests {
         let mut printed = Vec::new();
         let summary = ScreenSummary {
             report,
-            path: Path::new("/tmp/report.html"),
+            written: &[("Report", Path::new("/tmp/report.html"))],
             has_colours,
         };
         summary.print(&mut printed).unwrap();
@@ -247,6 +266,24 @@ mod tests {
         let printed = printed(&report(1), true);
         assert!(printed.contains("\u{1b}[31mhigh    \u{1b}[0m"), "{printed}");
         assert!(!printed.contains("more\n"), "{printed}");
+    }
+
+    #[test]
+    fn what_was_written_is_named_in_lines_below_each_other_and_nothing_where_nothing_was() {
+        let printed = |written: &[(&'static str, &Path)]| {
+            let mut printed = Vec::new();
+            let report = report(0);
+            let summary = ScreenSummary {
+                report: &report,
+                written,
+                has_colours: false,
+            };
+            summary.print(&mut printed).unwrap();
+            String::from_utf8(printed).unwrap()
+        };
+        let both = [("Report", Path::new("a.html")), ("Snapshots", Path::new("b"))];
+        assert!(printed(&both).ends_with("\n\nReport: a.html\nSnapshots: b\n"));
+        assert!(!printed(&[]).contains("Report:"));
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl SnapshotDir {
         })
     }
 
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
     /// Writes `snapshot`, compressed, under a name that sorts by time:
     /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
     /// too much of this source.

@@ -103,7 +103,7 @@ impl RunSummary<'_> {
         let has_colours = out.is_terminal;
         ScreenSummary {
             report: self.report,
-            path: self.path,
+            written: &[("Report", self.path)],
             has_colours,
         }
         .print(out)?;
