@@ -15,8 +15,8 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use cqlens_audit::{
-    rules::testing::{read, window},
-    window::{Cluster, Snapshot},
+    rules::testing::{read, window, write},
+    window::{Cluster, Snapshot, WrittenRow},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -96,6 +96,73 @@ fn nothing_that_a_client_sends_becomes_an_element() {
         return;
     };
     complain_of_nothing(&browser.look_at(&page, &[]));
+}
+
+#[test]
+fn a_report_table_by_table_works_in_a_browser_with_the_line_of_a_partition_that_grows() {
+    let page = growing();
+    assert!(
+        page.contains("class=\"chart\"") && page.contains("seen for 5 h"),
+        "{page}"
+    );
+    assert!(page.contains("class=\"fold table\"") && page.contains("at this rate 100,000 rows in "));
+    let Some(browser) = available("the report table by table in a browser", Browser::find()) else {
+        return;
+    };
+    let seen = browser.look_at(&page, &[]);
+    for nothing in [
+        "dead_links",
+        "folds_that_stay_closed",
+        "strange_elements",
+        "too_wide",
+        "messages",
+    ] {
+        assert_eq!(seen[nothing], serde_json::json!([]), "{nothing}");
+    }
+}
+
+/// A report table by table of a table whose one partition got a hundred rows an hour.
+fn growing() -> String {
+    let schema = "
+        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+        CREATE TABLE shop.orders (lab text, at timestamp, id int, PRIMARY KEY (lab, at, id));";
+    let insert = write(
+        "INSERT INTO shop.orders (lab, at, id) VALUES (?, ?, ?)",
+        StatementKind::Insert,
+        &[],
+        500,
+    );
+    let mut window = window([insert]);
+    window.close(window.start + jiff::SignedDuration::from_hours(5));
+    let name = cqlens_cql::schema::TableName {
+        keyspace: "shop".to_owned(),
+        table: "orders".to_owned(),
+    };
+    let begin = window.start.as_millisecond();
+    window.count_table(&name, |traffic| {
+        traffic.writes = 500;
+        for row in 0..=500_u64 {
+            let hash = (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            traffic.inserted.inserts += 1;
+            traffic.inserted.rows.insert(hash);
+            let at = begin + row.cast_signed() * 36_000;
+            let written = WrittenRow {
+                partition: 7,
+                bytes: 40,
+                at,
+            };
+            traffic.inserted.sample.insert(hash, written);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = Snapshot::new(window, Cluster::default(), schema.to_owned(), "key".to_owned());
+    let mut file = fs::File::create(folder.path().join("1.cqlens.json")).unwrap();
+    snapshot.write(&mut file).unwrap();
+    cqlens(
+        &["report", "1.cqlens.json", "--by-table", "-o", "report.html"],
+        folder.path(),
+    );
+    fs::read_to_string(folder.path().join("report.html")).unwrap()
 }
 
 /// Links that lead nowhere, folds that a link does not open, elements and attributes that the templates have not, text

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::{IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
@@ -10,6 +11,7 @@ use std::{
 use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
+use super::screen;
 use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
 use cqlens_audit::{
     audit::HashKey,
@@ -65,6 +67,15 @@ impl OutputPaths {
             report,
             snapshots: snapshots.transpose()?,
         })
+    }
+}
+
+impl OutputPaths {
+    /// What is written where.
+    fn named(&self) -> Vec<(&'static str, &Path)> {
+        let report = self.report.as_ref().map(|(path, _)| ("Report", path.as_path()));
+        let snapshots = self.snapshots.as_ref().map(|folder| ("Snapshots", folder.path()));
+        report.into_iter().chain(snapshots).collect()
     }
 }
 
@@ -243,6 +254,16 @@ impl Outputs {
         let report = self.judge(window, live);
         replace(path, |to| report.render(*format, to))
             .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// What a terminal shows at the end: the worst of what was found, and where all of it is; none where standard output is no
+    /// terminal.
+    pub(super) fn last_words(&self, live: &Live) -> Option<String> {
+        // Judging takes time, which a pipe has no use for.
+        if !stdout().is_terminal() {
+            return None;
+        }
+        screen::text(&self.report(live)?, &self.places.named())
     }
 
     /// The report over everything since the start; none before that.

@@ -53,6 +53,9 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot compare with {}", path.display()))?;
     }
     let has_failed = has_failed(&report, args);
+    if args.selection.by_table {
+        report = report.table_by_table();
+    }
     if let Some(top) = args.selection.top {
         report = report.keep_top(top);
     }
@@ -338,6 +341,26 @@ pub(in crate::cli) mod tests {
             error.to_string().contains("there is no rule \"no-such-rule\""),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_report_table_by_table_is_written_in_every_form() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let from = path(&folder, "");
+        let written = |ending: &str| {
+            let to = path(&folder, &format!("by_table.{ending}"));
+            run_typed(&typed(&[&from, "-o", &to, "--by-table", "--top", "1"])).unwrap();
+            fs::read_to_string(&to).unwrap()
+        };
+        let html = written("html");
+        assert!(html.find("id=\"tables\"") < html.find("class=\"fold prob "));
+        assert!(written("md").contains("### `shop.items`"));
+        let json: serde_json::Value = serde_json::from_str(&written("json")).unwrap();
+        assert_eq!(json["by_table"][0]["table"], "items");
+        assert_eq!(json["by_table"][0]["problems"][0], json["problems"][0]["id"]);
+        for ending in ["csv", "tsv"] {
+            assert!(written(ending).contains("items"), "{ending}");
+        }
     }
 
     fn accepting_filters(until: &str) -> Judging {

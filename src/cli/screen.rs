@@ -8,7 +8,7 @@ use std::{
 use super::{colour, rules::wrapped};
 use cqlens_audit::{
     number,
-    report::{ProblemReport, Report},
+    report::{ProblemReport, Report, TableGroup},
     rules::Severity,
     text,
 };
@@ -21,11 +21,17 @@ const TABLE_WIDTH: usize = 30;
 /// What is left for the words beside severity, table and share.
 const WHAT_WIDTH: usize = WIDTH - TABLE_WIDTH - 21;
 
+/// Tables that are named, where the report is read table by table.
+const MOST_TABLES: usize = 12;
+/// `12 high, 15 medium, 20 low`.
+const COUNTS_WIDTH: usize = 27;
+const WORST_WIDTH: usize = WIDTH - TABLE_WIDTH - COUNTS_WIDTH - 6;
+
 /// A report as a terminal shows it.
 pub(super) struct ScreenSummary<'a> {
     pub(super) report: &'a Report,
-    /// Where it was written.
-    pub(super) path: &'a Path,
+    /// What was written, and where: `Report`, its file.
+    pub(super) written: &'a [(&'static str, &'a Path)],
     pub(super) has_colours: bool,
 }
 
@@ -39,10 +45,25 @@ pub(super) fn show(report: &Report, path: &Path) -> io::Result<()> {
     }
     let summary = ScreenSummary {
         report,
-        path,
+        written: &[("Report", path)],
         has_colours: colour::is_on(&stdout()),
     };
     summary.print(&mut stdout().lock())
+}
+
+/// The same as text, for a process that prints it when all else has ended.
+pub(super) fn text(report: &Report, written: &[(&'static str, &Path)]) -> Option<String> {
+    if !stdout().is_terminal() {
+        return None;
+    }
+    let summary = ScreenSummary {
+        report,
+        written,
+        has_colours: colour::is_on(&stdout()),
+    };
+    let mut text = Vec::new();
+    summary.print(&mut text).ok()?;
+    String::from_utf8(text).ok()
 }
 
 impl ScreenSummary<'_> {
@@ -56,6 +77,19 @@ impl ScreenSummary<'_> {
         if let Some(caution) = &summary.caution {
             writeln!(to, "{}", paragraph(caution))?;
         }
+        match &self.report.by_table {
+            Some(groups) => self.tables(groups, to)?,
+            None => self.problems(to)?,
+        }
+        for (at, (what, path)) in self.written.iter().enumerate() {
+            let apart = if at == 0 { "\n" } else { "" };
+            writeln!(to, "{apart}{what}: {}", path.display())?;
+        }
+        Ok(())
+    }
+
+    /// The worst problems, one a line.
+    fn problems(&self, to: &mut dyn Write) -> io::Result<()> {
         let problems = &self.report.problems;
         if !problems.is_empty() {
             writeln!(
@@ -70,7 +104,46 @@ impl ScreenSummary<'_> {
         if let Some(more) = problems.len().checked_sub(MOST_PROBLEMS).filter(|&more| more > 0) {
             writeln!(to, "  and {more} more")?;
         }
-        writeln!(to, "\nReport: {}", self.path.display())
+        Ok(())
+    }
+
+    /// The tables with problems, one a line: how many there are, and the worst.
+    fn tables(&self, groups: &[TableGroup], to: &mut dyn Write) -> io::Result<()> {
+        let with_problems: Vec<_> = groups.iter().filter(|group| !group.problems.is_empty()).collect();
+        if !with_problems.is_empty() {
+            writeln!(
+                to,
+                "\n  {:<TABLE_WIDTH$}  {:<COUNTS_WIDTH$}  the worst",
+                "table", "problems"
+            )?;
+        }
+        for group in with_problems.iter().take(MOST_TABLES) {
+            writeln!(to, "  {}", self.table_line(group))?;
+        }
+        if let Some(more) = with_problems
+            .len()
+            .checked_sub(MOST_TABLES)
+            .filter(|&more| more > 0)
+        {
+            writeln!(
+                to,
+                "  and {}",
+                number::plural(more as u64, "more table", "more tables")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn table_line(&self, group: &TableGroup) -> String {
+        let mut problems = self.report.problems.iter();
+        let worst = problems.find(|problem| group.problems.first() == Some(&problem.id));
+        let counts = fitting(&group.severities(self.report), COUNTS_WIDTH);
+        format!(
+            "{:<TABLE_WIDTH$}  {}  {}",
+            fitting(group.name().as_deref().unwrap_or("–"), TABLE_WIDTH),
+            self.coloured(group.severity, &format!("{counts:<COUNTS_WIDTH$}")),
+            fitting(worst.map_or("", |problem| &problem.what), WORST_WIDTH),
+        )
     }
 
     fn line(&self, problem: &ProblemReport) -> String {
@@ -87,16 +160,19 @@ impl ScreenSummary<'_> {
 
     /// In its colour, as wide as its heading.
     fn severity(&self, severity: Severity) -> String {
-        let text = format!("{severity:<8}");
+        self.coloured(Some(severity), &format!("{severity:<8}"))
+    }
+
+    fn coloured(&self, severity: Option<Severity>, text: &str) -> String {
         let colour = match severity {
-            Severity::High => "31",
-            Severity::Medium => "33",
-            Severity::Low => "36",
-            Severity::Info => "2",
+            Some(Severity::High) => "31",
+            Some(Severity::Medium) => "33",
+            Some(Severity::Low) => "36",
+            Some(Severity::Info) | None => "2",
         };
         match self.has_colours {
             true => format!("\x1b[{colour}m{text}\x1b[0m"),
-            false => text,
+            false => text.to_owned(),
         }
     }
 }
@@ -143,7 +219,7 @@ mod tests {
         let mut printed = Vec::new();
         let summary = ScreenSummary {
             report,
-            path: Path::new("/tmp/report.html"),
+            written: &[("Report", Path::new("/tmp/report.html"))],
             has_colours,
         };
         summary.print(&mut printed).unwrap();
@@ -168,10 +244,46 @@ mod tests {
     }
 
     #[test]
+    fn table_by_table_each_table_is_a_line() {
+        let report = report(20).table_by_table();
+        let printed = printed(&report, false);
+        let lines: Vec<_> = printed.lines().collect();
+        assert!(lines.len() <= 24, "{printed}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= WIDTH),
+            "{printed}"
+        );
+        assert_eq!(printed.matches("  1 high").count(), MOST_TABLES, "{printed}");
+        assert!(printed.contains("and 8 more tables\n"), "{printed}");
+        assert!(
+            printed.contains("  the worst\n") && !printed.contains('\u{1b}'),
+            "{printed}"
+        );
+    }
+
+    #[test]
     fn colours_are_those_of_severities_alone() {
         let printed = printed(&report(1), true);
         assert!(printed.contains("\u{1b}[31mhigh    \u{1b}[0m"), "{printed}");
         assert!(!printed.contains("more\n"), "{printed}");
+    }
+
+    #[test]
+    fn what_was_written_is_named_in_lines_below_each_other_and_nothing_where_nothing_was() {
+        let printed = |written: &[(&'static str, &Path)]| {
+            let mut printed = Vec::new();
+            let report = report(0);
+            let summary = ScreenSummary {
+                report: &report,
+                written,
+                has_colours: false,
+            };
+            summary.print(&mut printed).unwrap();
+            String::from_utf8(printed).unwrap()
+        };
+        let both = [("Report", Path::new("a.html")), ("Snapshots", Path::new("b"))];
+        assert!(printed(&both).ends_with("\n\nReport: a.html\nSnapshots: b\n"));
+        assert!(!printed(&[]).contains("Report:"));
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl SnapshotDir {
         })
     }
 
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
     /// Writes `snapshot`, compressed, under a name that sorts by time:
     /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
     /// too much of this source. A thread of its own rolls up what is due, and is not waited for.

@@ -15,7 +15,7 @@ use cqlens_audit::text::is_unprintable;
 use crate::{
     ring::{PROGRAM, Rule},
     support::proxy::{Proxy, free_address},
-    wire::{LIMIT, Node, connect, envelope, query, read_to_end, void},
+    wire::{LIMIT, Node, connect, envelope, proxy, query, read_to_end, void},
 };
 
 /// A node that answers whatever it is sent.
@@ -280,4 +280,29 @@ fn hostile_names_and_errors_stay_text_in_log_reports_and_terminal() {
         .unwrap();
     assert_printable("explain", &String::from_utf8(explained.stdout).unwrap());
     assert_printable("errors of explain", &String::from_utf8(explained.stderr).unwrap());
+}
+
+#[test]
+fn a_start_that_needs_no_worry_logs_no_warning_and_one_that_keeps_nothing_names_what_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.html");
+    let warnings = |arguments: &[&str]| -> Vec<String> {
+        let node = node();
+        // As many as any machine that runs tests has descriptors for.
+        let arguments = [&["--max-connections", "100"], arguments].concat();
+        let log = proxy(node.address, &arguments).stop(LIMIT).log;
+        let lines = log.lines().filter(|line| line.contains("WARN"));
+        lines.map(str::to_owned).collect()
+    };
+    let kept = ["--report", report.to_str().unwrap()];
+    assert_eq!(warnings(&kept), Vec::<String>::new());
+    assert_eq!(
+        warnings(&["--snapshot-dir", folder.path().to_str().unwrap()]),
+        Vec::<String>::new()
+    );
+    let said = warnings(&[]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    for flag in ["--report", "--snapshot-dir", "--admin"] {
+        assert!(said[0].contains(flag), "{said:?}");
+    }
 }

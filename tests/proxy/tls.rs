@@ -157,6 +157,19 @@ async fn counted(client_tls: bool, upstream_tls: bool) -> Value {
     let mut report = report(&file);
     // They name ports.
     report["coverage"]["notices"].take();
+    let own = &report["applications"][0];
+    let expected = if client_tls {
+        ("tls", "plain")
+    } else {
+        ("plain", "tls")
+    };
+    assert_eq!(
+        (&own[expected.0], &own[expected.1]),
+        (&own["connections"], &json!(0)),
+        "{own}"
+    );
+    assert!(own["connections"].as_u64() >= Some(1), "{own}");
+    assert_eq!(own["encryption_unknown"], json!(0));
     let pattern = &report["patterns"][0];
     json!([
         report["coverage"],

@@ -16,6 +16,7 @@ use super::{
     transparent::NoDestination,
 };
 use crate::timers::timeout;
+use cqlens_audit::capture::Encryption;
 
 /// A client's connection that was accepted and is not open yet.
 pub(super) struct Accepted {
@@ -60,6 +61,11 @@ impl Accepted {
         if let Some(name) = client.peer_name().or(origin.certificate.take()) {
             connection.certified(&name);
         }
+        connection.encrypted(match client {
+            Socket::Tls(_) => Encryption::Here,
+            Socket::Plain(_) if origin.is_encrypted => Encryption::Before,
+            Socket::Plain(_) => Encryption::Plain,
+        });
         let header = policy.send_proxy_protocol.then(|| origin.header(destination));
         let upstream = match socket::connect_upstream(&connection, &route, &policy, header, &proxy).await {
             Ok(upstream) => upstream,

@@ -23,6 +23,8 @@ pub(super) struct Origin {
     /// The common name (`CN=orders`) of the certificate that the client has shown to the load
     /// balancer, which has verified it.
     pub(super) certificate: Option<String>,
+    /// The client speaks TLS with the load balancer.
+    pub(super) is_encrypted: bool,
 }
 
 /// Why a header could not be read.
@@ -83,6 +85,7 @@ pub(super) async fn read(
         client: proxied.source,
         destination: Some(proxied.destination),
         certificate,
+        is_encrypted: header.ssl().is_some_and(|tls| tls.client_ssl()),
     })
 }
 
@@ -156,6 +159,7 @@ impl Origin {
             client: peer,
             destination: None,
             certificate: None,
+            is_encrypted: false,
         }
     }
 
@@ -217,6 +221,7 @@ mod tests {
             client: client.parse().unwrap(),
             destination: Some(destination.parse().unwrap()),
             certificate: None,
+            is_encrypted: false,
         }
     }
 
@@ -280,10 +285,12 @@ mod tests {
             header.append_tlv(Tlv::Ssl(tls));
             let mut bytes = Vec::new();
             header.encode_v2(&mut bytes).unwrap();
-            parse(&bytes).0.unwrap().certificate
+            let origin = parse(&bytes).0.unwrap();
+            (origin.certificate, origin.is_encrypted)
         };
-        assert_eq!(with(0), Some("CN=orders".to_owned()));
-        assert_eq!(with(1), None);
+        assert_eq!(with(0), (Some("CN=orders".to_owned()), true));
+        assert_eq!(with(1), (None, true));
+        assert!(!Origin::from_peer(PEER.parse().unwrap()).is_encrypted);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl RunSummary<'_> {
         let has_colours = out.has_colours;
         ScreenSummary {
             report: self.report,
-            path: self.path,
+            written: &[("Report", self.path)],
             has_colours,
         }
         .print(out)?;

@@ -155,6 +155,12 @@ impl Args {
         self.topology.mode(&self.listen, &self.upstream, admin)
     }
 
+    /// Whether anything of the audit outlives the process, or can be asked for.
+    pub(super) fn keeps_anything(&self) -> bool {
+        let observer = &self.observer;
+        observer.report.is_some() || observer.snapshot_dir.is_some() || self.admin.is_some()
+    }
+
     /// The first contact point, which stands for all of them in the name of this process.
     pub(super) fn first_upstream(&self) -> String {
         let contacts = self.topology.contacts(&self.upstream);

@@ -83,6 +83,11 @@ pub(super) fn run(
         judging,
     )?
     .with_limits(args.observer.limits());
+    if !args.keeps_anything() {
+        tracing::warn!(
+            "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --admin answers probes and operators"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,7 +1,13 @@
 //! The control loop of a running proxy: answers signals, operators and changes of the
 //! cluster, until the last window.
 
-use std::{net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io::{Write, stdout},
+    net::SocketAddr,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     sync::mpsc,
@@ -25,7 +31,7 @@ use super::{
 };
 use crate::cli::{
     limits::Descriptors,
-    log::Log,
+    log::{self, Log},
     settings::Settings,
     signals::{ProcessEnd, SignalRequest, UNFINISHED},
     tls::Tls,
@@ -122,6 +128,12 @@ impl Running {
         }
         self.control.end(&self.live).await;
         tracing::info!("stopped");
+        if let Some(words) = self.writer.last_words() {
+            // After the log, which goes to the same terminal.
+            log::flush();
+            // A terminal that has gone needs no summary.
+            let _ = write!(stdout().lock(), "\n{words}");
+        }
         Ok(match last {
             LastWindowResult::Whole => ExitCode::SUCCESS,
             LastWindowResult::Withheld | LastWindowResult::Unwritten => ExitCode::from(UNFINISHED),

@@ -4,7 +4,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -35,6 +35,8 @@ pub(super) struct ReportWriter {
     postponed: Arc<AtomicU64>,
     was_late: bool,
     pulse: Pulse,
+    /// Set with the last window.
+    last_words: Arc<OnceLock<String>>,
 }
 
 /// Something for the thread to do.
@@ -79,6 +81,7 @@ struct WriterThread {
     live: Arc<Live>,
     clock: WindowClock,
     is_due: Arc<AtomicBool>,
+    last_words: Arc<OnceLock<String>>,
     /// Time that passed since a window was last taken.
     passed: Duration,
 }
@@ -100,6 +103,7 @@ impl ReportWriter {
         let (begun, has_begun) = mpsc::channel();
         let pulse = Pulse::new("writer");
         let is_due = Arc::new(AtomicBool::new(false));
+        let last_words = Arc::new(OnceLock::new());
         let patience = match outputs.may_hang() {
             true => Duration::ZERO,
             false => FIRST_REPORT,
@@ -110,6 +114,7 @@ impl ReportWriter {
             live: Arc::clone(live),
             clock,
             is_due: Arc::clone(&is_due),
+            last_words: Arc::clone(&last_words),
             passed: Duration::ZERO,
         };
         let (own, source) = (pulse.clone(), source.to_owned());
@@ -140,12 +145,18 @@ impl ReportWriter {
             postponed: Arc::default(),
             was_late: false,
             pulse,
+            last_words,
         })
     }
 
     /// The thread's sign of life.
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
+    }
+
+    /// What a terminal shows at the end, once the last window is written.
+    pub(super) fn last_words(&self) -> Option<&str> {
+        self.last_words.get().map(String::as_str)
     }
 
     /// Windows that were longer than `--window` says, because those before them were still being written.
@@ -269,6 +280,10 @@ impl WriterThread {
             None => LastWindowResult::Withheld,
         };
         self.write(taken, bypass);
+        if let Some(words) = self.outputs.last_words(&self.live) {
+            // There is one last window.
+            let _ = self.last_words.set(words);
+        }
         last
     }
 

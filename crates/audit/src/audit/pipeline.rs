@@ -28,7 +28,7 @@ use crate::audit::{
     statement::ids::ClientIds,
 };
 use crate::{
-    capture::{Clock, Moment},
+    capture::{Clock, Encryption, Moment},
     catalog::Live,
     memory::Use,
     window::Coverage,
@@ -274,6 +274,12 @@ fn count_connection(open: &mut OpenWindow, session: &Session, raw: &RawExchange,
     let is_compressed = startup.compression() != Compression::None;
     let connections = open.window.connections_mut(&session.client);
     connections.open(version, is_compressed);
+    match session.connection.encryption() {
+        Some(Encryption::Here) => connections.tls += 1,
+        Some(Encryption::Before) => connections.tls_before += 1,
+        Some(Encryption::Plain) => connections.plain += 1,
+        None => {}
+    }
     open.connections.open(
         &session.client,
         &session.connection,

@@ -22,6 +22,17 @@ const OPEN: i64 = i64::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
+/// Whether a client's connection was encrypted, and as far as where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// Not at all.
+    Plain,
+    /// With TLS that ends here.
+    Here,
+    /// With TLS that a load balancer has ended, as its PROXY header says.
+    Before,
+}
+
 /// One client connection and the upstream connection it is paired with.
 ///
 /// Created by the data path, kept by it and by the audit. Only the data path writes the counters: the two
@@ -36,6 +47,8 @@ pub struct Connection {
     upstream: OnceLock<SocketAddr>,
     /// The name in the client's certificate, if it has shown one: set before the first request is captured.
     certificate: OnceLock<Box<str>>,
+    /// Set before the first request is captured, where it is known.
+    encryption: OnceLock<Encryption>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
     /// Requests whose responses have not come whole yet, outside compressed segments.
@@ -73,6 +86,7 @@ impl Connection {
             client,
             upstream: OnceLock::new(),
             certificate: OnceLock::new(),
+            encryption: OnceLock::new(),
             negotiated: Arc::new(Negotiated::new()),
             in_flight: AtomicI64::new(0),
             client_sent_last: AtomicBool::new(false),
@@ -135,6 +149,17 @@ impl Connection {
         let name: String = printable.take(MAX_CERTIFICATE_NAME).collect();
         // A client shows one certificate.
         let _ = self.certificate.set(name.into());
+    }
+
+    /// Whether the client's connection is encrypted; none where that is not known, as in a record.
+    pub fn encryption(&self) -> Option<Encryption> {
+        self.encryption.get().copied()
+    }
+
+    /// Sets how the client's connection is encrypted, once.
+    pub fn encrypted(&self, how: Encryption) {
+        // A connection is made once.
+        let _ = self.encryption.set(how);
     }
 
     /// Whether a request may be in flight.

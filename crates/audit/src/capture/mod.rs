@@ -27,7 +27,7 @@ use cqlens_proto::{
 
 pub use auditor_queue::AuditorQueue;
 pub use clock::{Clock, Moment};
-pub use connection::{Connection, ConnectionId};
+pub use connection::{Connection, ConnectionId, Encryption};
 pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure, opaque_name};
 pub use refusal::Refusal;
 pub use replay_queue::ReplayQueue;

@@ -39,6 +39,14 @@ pub struct ApplicationReport {
     pub protocol_versions: BTreeMap<u8, u64>,
     /// Those without compression.
     pub uncompressed: u64,
+    /// Those with TLS that ended at cqlens.
+    pub tls: u64,
+    /// Those with TLS that a load balancer ended before cqlens, as its PROXY header says.
+    pub tls_before: u64,
+    /// Those without TLS.
+    pub plain: u64,
+    /// Those of which that is not known: of captures, and of snapshots of cqlens before it looked.
+    pub encryption_unknown: u64,
     /// Executions of its statements, as far as they are known to be its own.
     pub executions: u64,
     /// Executions, by whomever, of the statements that it sends: what the following are counted of.
@@ -78,6 +86,11 @@ pub(super) fn applications(window: &Window) -> Vec<ApplicationReport> {
         let application = applications.entry(application_name(client)).or_default();
         application.connections += connections.opened;
         application.uncompressed += connections.uncompressed;
+        application.tls += connections.tls;
+        application.tls_before += connections.tls_before;
+        application.plain += connections.plain;
+        let known = connections.tls + connections.tls_before + connections.plain;
+        application.encryption_unknown += connections.opened.saturating_sub(known);
         for (&version, count) in &connections.versions {
             *application.protocol_versions.entry(version).or_default() += count;
         }
@@ -209,6 +222,8 @@ mod tests {
             window.connections_mut(client).open(4, true);
             window.connections_mut(client).open(5, false);
         }
+        window.connections_mut(clients[0].0).tls += 2;
+        window.connections_mut(clients[1].0).tls_before += 1;
         let reports = applications(&window);
         let portal = &reports[0];
         assert_eq!(
@@ -222,6 +237,9 @@ mod tests {
         assert!(portal.drivers.contains("Java Driver 4.19"));
         assert_eq!(portal.protocol_versions, BTreeMap::from([(4, 2), (5, 2)]));
         assert_eq!((portal.connections, portal.uncompressed), (4, 2));
+        assert_eq!((portal.tls, portal.tls_before), (2, 1));
+        assert_eq!((portal.plain, portal.encryption_unknown), (0, 1));
+        assert_eq!(reports[1].encryption_unknown, 2, "as all of a capture");
         assert_eq!(
             (portal.executions, portal.of_statements, portal.errors),
             (30, 40, 2)

@@ -41,7 +41,14 @@ struct Line<'r> {
 /// Writes one line for each statement, with `delimiter` between its fields (RFC 4180).
 pub(super) fn render(report: &Report, delimiter: u8, to: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().delimiter(delimiter).from_writer(to);
-    for pattern in &report.patterns {
+    let patterns: Vec<_> = match &report.by_table {
+        Some(groups) => groups
+            .iter()
+            .flat_map(|group| report.patterns_of(group))
+            .collect(),
+        None => report.patterns.iter().collect(),
+    };
+    for pattern in patterns {
         csv.serialize(line(report, pattern, &inert(&pattern.cql)))?;
     }
     csv.flush()

@@ -6,10 +6,12 @@
 //! and outside resources even so, since CQL holds whatever a client sends.
 
 mod application;
+mod by_table;
 mod chapter;
 mod chart;
 mod diagram;
 mod facts;
+mod growth;
 mod index;
 mod list;
 mod problem;

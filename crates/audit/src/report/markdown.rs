@@ -4,7 +4,9 @@
 //! GitHub's dialect, and short enough for one of its comments: what does not fit is counted. CQL holds whatever a client sends, so every text is escaped for the place where it
 //! stands.
 
+mod by_table;
 mod escape;
+mod timeline;
 
 use std::io::{self, Write};
 
@@ -15,6 +17,7 @@ use super::{
 use crate::{number, rules::Severity, text::Lines};
 use escape::fenced;
 pub(super) use escape::{code, code_cell, prose, prose_cell};
+use timeline::timeline;
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
@@ -35,27 +38,32 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let to: &mut dyn Write = &mut Lines::new(to);
     let head = piece(|to| {
         opening(report, to)?;
-        list(report, to)
+        match &report.by_table {
+            Some(groups) => by_table::list(report, groups, to),
+            None => list(report, to),
+        }
     })?;
     let unseen = piece(|to| unseen(report, to))?;
     let mut left = MOST_BYTES.saturating_sub(head.len() + unseen.len() + 400);
     to.write_all(&head)?;
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
-    let others: [Section; 6] = [gone, accepted, operations, tables, patterns, nodes];
-    let others = others.map(|section| piece(|to| section(report, to)));
-    let others: Vec<_> = others.into_iter().collect::<io::Result<_>>()?;
+    let others: &[Section] = match report.by_table {
+        Some(_) => &[gone, accepted, timeline, operations, nodes],
+        None => &[gone, accepted, timeline, operations, tables, patterns, nodes],
+    };
+    let others = others.iter().map(|section| piece(|to| section(report, to)));
+    let others: Vec<_> = others.collect::<io::Result<_>>()?;
     let of_others = others.iter().map(Vec::len).sum::<usize>().min(ROOM_FOR_TABLES);
     left -= of_others.min(left);
     let mut left_out = 0;
-    for (at, problem) in (1..).zip(&report.problems) {
-        let problem = piece(|to| self::problem(report, at, problem, to))?;
+    for piece in details(report)? {
         // What is short stands there even where something long before it has no room.
-        match left.checked_sub(problem.len()) {
+        match left.checked_sub(piece.text.len()) {
             Some(rest) => {
                 left = rest;
-                to.write_all(&problem)?;
+                to.write_all(&piece.text)?;
             }
-            None => left_out += 1,
+            None => left_out += piece.problems,
         }
     }
     if left_out > 0 {
@@ -82,6 +90,31 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&unseen)?;
     let (tool, time) = (&report.tool, report.generated_at.strftime("%-d %B %Y, %H:%M"));
     writeln!(to, "\n_{} {}, {time} UTC_", tool.name, tool.version)
+}
+
+/// A part of what is said in detail, with how many problems it is about.
+struct Piece {
+    problems: u64,
+    text: Vec<u8>,
+}
+
+impl Piece {
+    fn of(problems: u64, text: Vec<u8>) -> Self {
+        Self { problems, text }
+    }
+}
+
+/// Each problem, or each table with its problems.
+fn details(report: &Report) -> io::Result<Vec<Piece>> {
+    if let Some(groups) = &report.by_table {
+        return by_table::details(report, groups);
+    }
+    let problems = (1..).zip(&report.problems);
+    let pieces = problems.map(|(rank, problem)| {
+        let text = piece(|to| self::problem(report, rank, problem, to))?;
+        Ok(Piece::of(1, text))
+    });
+    pieces.collect()
 }
 
 /// What is written, to be measured before it is used.
@@ -214,7 +247,7 @@ fn gone(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What says it best, and the other findings with the same cause, below a fold that has its title; open where it is high.
-fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Write) -> io::Result<()> {
+fn problem(report: &Report, rank: usize, problem: &ProblemReport, to: &mut dyn Write) -> io::Result<()> {
     let open = if problem.severity == Severity::High {
         " open"
     } else {
@@ -224,7 +257,7 @@ fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Wri
     let title = html::prose(&problem.title).0.replace('@', "&#64;");
     writeln!(
         to,
-        "\n<details{open}><summary><b>{at}. {}:</b> {title}</summary>\n",
+        "\n<details{open}><summary><b>{rank}. {}:</b> {title}</summary>\n",
         problem.severity
     )?;
     for (at, finding) in report.findings_of(problem).enumerate() {
@@ -404,6 +437,13 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(to, "\n## The costliest patterns\n")?;
+    let shown: Vec<_> = report.patterns.iter().take(MOST_PATTERNS).collect();
+    statements(report, &shown, to)?;
+    more(report.patterns.len(), MOST_PATTERNS, "patterns", to)
+}
+
+/// One line a statement.
+fn statements(report: &Report, patterns: &[&PatternReport], to: &mut dyn Write) -> io::Result<()> {
     // Of a single node it is no news that it holds every partition.
     let routed = report.load.has_several_nodes();
     let (head, line) = if routed {
@@ -416,7 +456,7 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         "| Template | Time | Work | Executions | Partitions p99 | Rows p99 | Latency p50 · p99 |{head}"
     )?;
     writeln!(to, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |{line}")?;
-    for pattern in report.patterns.iter().take(MOST_PATTERNS) {
+    for pattern in patterns {
         let routing = pattern.routing.map_or("–".to_owned(), |routing| routing.shown());
         let routing = if routed {
             format!(" {routing} |")
@@ -437,7 +477,7 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
                 .shown([pattern.latency_us.p50, pattern.latency_us.p99]),
         )?;
     }
-    more(report.patterns.len(), MOST_PATTERNS, "patterns", to)
+    Ok(())
 }
 
 fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
@@ -486,74 +526,4 @@ fn more(all: usize, shown: usize, what: &str, to: &mut dyn Write) -> io::Result<
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::{
-        report::testing::{busy_report, report, small_report},
-        rules::testing::{read, window},
-    };
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
-
-    fn markdown(report: &Report) -> String {
-        let mut text = Vec::new();
-        render(report, &mut text).unwrap();
-        String::from_utf8(text).unwrap()
-    }
-
-    #[test]
-    fn a_small_report_reads_well() {
-        let text = markdown(&small_report());
-        insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "…"));
-    }
-
-    #[test]
-    fn a_report_without_findings_names_the_rules_that_ran() {
-        let text = markdown(&report(&window([])));
-        assert!(
-            text.contains("None. The rules that ran: `allow-filtering`, "),
-            "{text}"
-        );
-        assert!(text.contains("**No requests were seen.**"), "{text}");
-    }
-
-    #[test]
-    fn every_row_of_a_table_has_as_many_cells_as_its_head() {
-        let text = markdown(&busy_report());
-        let cells = |row: &str| row.replace("\\|", "").matches('|').count();
-        for rows in text.split("\n\n").filter(|part| part.starts_with('|')) {
-            let widths: Vec<_> = rows.lines().map(cells).collect();
-            assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{rows}");
-        }
-    }
-
-    #[test]
-    fn the_list_of_problems_comes_first_and_each_has_its_fold() {
-        let report = busy_report();
-        let text = markdown(&report);
-        let list = text.find("| # | Severity | Table |").unwrap();
-        let folds = text.find("<details").unwrap();
-        assert!(list < folds && text.find("## Tables").unwrap() > folds, "{text}");
-        assert_eq!(text.matches("<details").count(), report.problems.len());
-        assert_eq!(text.matches("</details>").count(), report.problems.len());
-        assert!(text.contains("| 1 | high (new) | `work.jobs` | "), "{text}");
-    }
-
-    #[test]
-    fn it_fits_a_comment_whatever_was_found() {
-        let filters = (0..400).map(|at| {
-            let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
-            let cql = format!("SELECT a FROM shop.orders_{at} WHERE b = ? ALLOW FILTERING");
-            read(&cql, &flags, PartitionClass::Scan, 100_000)
-        });
-        let text = markdown(&report(&window(filters)));
-        assert!(text.len() <= 62_000, "{} bytes", text.len());
-        assert!(
-            text.contains("more problems have no room here"),
-            "{}",
-            &text[text.len() - 2_000..]
-        );
-        assert!(text.contains("and 390 more: "), "{}", &text[..4_000]);
-        assert!(text.contains("## What was not seen"));
-    }
-}
+mod tests;

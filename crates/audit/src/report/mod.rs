@@ -7,6 +7,7 @@ mod acceptance;
 mod application;
 mod baseline;
 mod build;
+mod by_table;
 mod chapter;
 mod chebotko;
 mod coverage_notes;
@@ -44,6 +45,7 @@ use crate::{
 
 pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
+pub use by_table::TableGroup;
 pub use chapter::{Chapter, ModelReport, Place};
 pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
@@ -143,6 +145,10 @@ pub struct Report {
     /// How it changed; absent where there are fewer than three points, and where nothing was kept of when what happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineReport>,
+    /// What belongs to which table, for reports that are read table by table: the table with the worst problem first, those
+    /// without problems by their traffic, at the end what is of no single table. Absent unless it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_table: Option<Vec<TableGroup>>,
     /// By table and view, the busiest first.
     pub tables: Vec<TableReport>,
     /// By template, the costliest first; user keyspaces only.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{RoutingReport, SinceReview, histogram};
 use crate::{
     number,
-    rules::{Applied, Evidence, EvidenceValue, Example, Severity, StableId},
+    rules::{Applied, Evidence, EvidenceValue, Example, PartitionGrowth, Severity, StableId},
     window::{Interval, NodeReads, PatternId, RetryCause},
 };
 use cqlens_cql::{
@@ -534,6 +534,9 @@ pub struct FindingReport {
     /// What to write instead of what; absent where there is CQL that would help, or nothing to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Example>,
+    /// How the partition grows that it is about, and when that is too large; absent where nothing is forecast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<PartitionGrowth>,
     /// Where the rule comes from.
     pub reference: &'static str,
     /// By whom it is accepted, or was; absent where nobody did.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Baseline, FindingReport, PatternReport, Report, summary};
+use super::{Baseline, FindingReport, PatternReport, Report, TableGroup, summary};
 use crate::{
     number,
     rules::{Severity, StableId},
@@ -43,6 +43,10 @@ pub struct Selection {
     /// The worst, the costliest and the busiest.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     pub top: Option<usize>,
+    /// Table by table instead of by severity: on each table its problems and its statements, the table with the worst
+    /// problem first.
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub by_table: bool,
 }
 
 impl Selection {
@@ -133,9 +137,13 @@ impl Report {
         self
     }
 
-    /// The worst problems, the costliest statements and the busiest tables, with a notice that counts the rest.
+    /// The worst problems, the costliest statements and the busiest tables, or, of a report table by table, the worst
+    /// tables with all that belongs to them; with a notice that counts the rest.
     #[must_use]
     pub fn keep_top(mut self, top: usize) -> Self {
+        if let Some(groups) = self.by_table.take() {
+            return self.keep_top_tables(groups, top);
+        }
         let more = self.problems.len().saturating_sub(top);
         self.problems.truncate(top);
         let kept: BTreeSet<StableId> = self
@@ -149,15 +157,55 @@ impl Report {
         self.sequences.truncate(top);
         self.keep_timeline();
         if more > 0 {
-            let notice = format!(
-                "Shown here: the worst {} of {} problems. The whole report has the others.",
-                number::exact(top as u64),
-                number::exact((top + more) as u64)
-            );
-            self.notices.insert(notice.clone());
-            self.coverage.notices.insert(notice);
+            self.say_rest(top, more, "problems");
         }
         self
+    }
+
+    fn keep_top_tables(mut self, mut groups: Vec<TableGroup>, top: usize) -> Self {
+        let more = groups.len().saturating_sub(top);
+        groups.truncate(top);
+        let problems: BTreeSet<_> = groups
+            .iter()
+            .flat_map(|group| group.problems.iter().copied())
+            .collect();
+        self.problems.retain(|problem| problems.contains(&problem.id));
+        let findings: BTreeSet<_> = self
+            .problems
+            .iter()
+            .flat_map(|problem| problem.findings.iter().copied())
+            .collect();
+        self.findings.retain(|finding| findings.contains(&finding.id));
+        for group in &mut groups {
+            group.findings.retain(|id| findings.contains(id));
+        }
+        let patterns: BTreeSet<_> = groups
+            .iter()
+            .flat_map(|group| group.patterns.iter().copied())
+            .collect();
+        self.patterns.retain(|pattern| patterns.contains(&pattern.id));
+        let tables: BTreeSet<_> = groups.iter().filter_map(TableGroup::name).collect();
+        self.tables
+            .retain(|table| tables.contains(&format!("{}.{}", table.keyspace, table.table)));
+        let ids: BTreeSet<_> = patterns.iter().map(ToString::to_string).collect();
+        self.sequences
+            .retain(|sequence| sequence.patterns.iter().any(|id| ids.contains(id)));
+        self.by_table = Some(groups);
+        self.keep_timeline();
+        if more > 0 {
+            self.say_rest(top, more, "tables");
+        }
+        self
+    }
+
+    fn say_rest(&mut self, top: usize, more: usize, what: &str) {
+        let notice = format!(
+            "Shown here: the worst {} of {} {what}. The whole report has the others.",
+            number::exact(top as u64),
+            number::exact((top + more) as u64)
+        );
+        self.notices.insert(notice.clone());
+        self.coverage.notices.insert(notice);
     }
 
     /// Leaves the timelines of the tables and patterns that are left.
@@ -330,6 +378,24 @@ mod tests {
         );
         let top = whole.keep_top(1);
         assert_eq!((top.problems.len(), top.patterns.len()), (1, 1));
+        assert!(top.notices.contains(&notice), "{:?}", top.notices);
+    }
+
+    #[test]
+    fn of_a_report_table_by_table_the_worst_tables_are_kept_with_all_of_them() {
+        let whole = two_tables().table_by_table();
+        let all = whole.by_table.as_ref().map_or(0, Vec::len);
+        let notice = format!("Shown here: the worst 1 of {all} tables. The whole report has the others.");
+        let items: Vec<_> = whole
+            .problems
+            .iter()
+            .filter(|one| one.table.as_deref() == Some("items"))
+            .cloned()
+            .collect();
+        let top = whole.keep_top(1);
+        assert_eq!((tables(&top), top.patterns.len()), (["items"].into(), 1));
+        assert_eq!(top.problems, items);
+        assert_eq!(top.by_table.as_ref().map(Vec::len), Some(1));
         assert!(top.notices.contains(&notice), "{:?}", top.notices);
     }
 

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    About, Applied, Client, Context, Cost, EvidenceValue, Example, RuleSeverity, Sequence, Settings,
-    Severity, Threshold,
+    About, Applied, Client, Context, Cost, EvidenceValue, Example, PartitionGrowth, RuleSeverity, Sequence,
+    Settings, Severity, Threshold,
     severity::{self, Impact},
     watch::Watch,
 };
@@ -52,6 +52,8 @@ pub struct Finding {
     pub suggested_cql: Vec<String>,
     /// What to write instead, where there is no such CQL.
     pub example: Option<Example>,
+    /// The partition that it is about, where that grows.
+    pub growth: Option<PartitionGrowth>,
     /// What its patterns cost.
     pub cost: Cost,
     /// The part of the measured time of the application's statements that its patterns take, 0.0..=1.0;
@@ -88,6 +90,7 @@ impl Finding {
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
             example: None,
+            growth: None,
             cost,
             time_share: cost.time_share(context),
             work_share: cost.work_share(context),
@@ -136,6 +139,7 @@ impl Finding {
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
             example: None,
+            growth: None,
             cost,
             time_share: cost.time_share(context),
             work_share: cost.work_share(context),
@@ -193,6 +197,12 @@ impl Finding {
     /// matter more than the worst.
     pub(super) fn weighing(mut self, impact: Impact<'_>) -> Self {
         self.impact = Some(impact.kept());
+        self
+    }
+
+    /// The same, of a partition that grows like this.
+    pub fn growing(mut self, growth: Option<PartitionGrowth>) -> Self {
+        self.growth = growth;
         self
     }
 

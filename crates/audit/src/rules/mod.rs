@@ -19,6 +19,7 @@ mod figures;
 mod finding;
 mod fold;
 mod model;
+mod partition_growth;
 mod partition_size;
 mod problem;
 mod read;
@@ -53,6 +54,7 @@ pub use evidence::{
 };
 pub use example::Example;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
+pub use partition_growth::{GrowthPoint, PartitionGrowth};
 pub use problem::{Problem, StableId, problems};
 #[cfg(test)]
 pub(crate) use sequence::testing as operations;

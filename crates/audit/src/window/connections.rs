@@ -16,6 +16,12 @@ pub struct Connections {
     pub versions: BTreeMap<u8, u64>,
     /// Those without compression.
     pub uncompressed: u64,
+    /// Those with TLS that ended at the source.
+    pub tls: u64,
+    /// Those with TLS that a load balancer ended before.
+    pub tls_before: u64,
+    /// Those without TLS; of the rest it is not known.
+    pub plain: u64,
     /// The most that were open at the same time to a node, by its address: those whose STARTUP was seen. Of several
     /// sources the one that saw most. Bounded.
     pub at_once: BTreeMap<String, u64>,
@@ -45,6 +51,9 @@ impl Connections {
     pub(super) fn merge(&mut self, other: &Self) {
         self.opened += other.opened;
         self.uncompressed += other.uncompressed;
+        self.tls += other.tls;
+        self.tls_before += other.tls_before;
+        self.plain += other.plain;
         add_counts(&mut self.versions, &other.versions);
         for (node, &connections) in &other.at_once {
             self.are_open(node, connections);

@@ -10,7 +10,29 @@ use crate::{
 /// Clients of one application that are named.
 const MOST_CLIENTS: usize = 5;
 
+/// How many of its connections are encrypted; nothing where it has opened none.
+fn encryption(application: &ApplicationReport) -> String {
+    let all = application.connections;
+    if all > 0 && application.encryption_unknown >= all {
+        return "not known".to_owned();
+    }
+    let said = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", number::share(count, all)));
+    let parts = [
+        said(application.tls, "of the connections"),
+        said(application.tls_before, "as far as a load balancer"),
+        said(application.plain, "plain"),
+        said(application.encryption_unknown, "not known"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 impl Page<'_> {
+    /// Connections that were TLS through and through: whose they are, nobody sees.
+    pub(super) fn passed_through(&self) -> u64 {
+        let opaque = &self.report.coverage.opaque_connections;
+        opaque.get("tls").copied().unwrap_or_default()
+    }
+
     /// The busiest one is open if it has to act.
     pub(super) fn is_application_open(&self, application: &ApplicationReport, at: usize) -> bool {
         let mut problems = self.index.problems_by(&application.name).iter();
@@ -86,6 +108,7 @@ impl Page<'_> {
             ("Driver", joined(&application.drivers)),
             ("Protocol", versions.join(", ")),
             ("Compression", compression),
+            ("TLS", encryption(application)),
             ("Addresses", number::count(application.addresses)),
             ("Requests", number::count(application.requests)),
             ("Clients", self.clients_of(application)),

@@ -31,7 +31,7 @@ impl<'a> Page<'a> {
     pub(super) fn problem_anchor(&self, ranked: &Ranked<'_>) -> String {
         match ranked.rank {
             0..=MOST_NAMED => format!("problem-{}", ranked.problem.id),
-            _ => "details".to_owned(),
+            _ => self.place_of_problems().to_owned(),
         }
     }
 

@@ -57,7 +57,12 @@ fn the_file_needs_nothing_but_itself() {
 
 #[test]
 fn every_link_leads_somewhere_and_every_id_is_unique() {
-    let page = html(&busy_report());
+    for report in [busy_report(), busy_report().table_by_table()] {
+        links_lead_somewhere(&html(&report));
+    }
+}
+
+fn links_lead_somewhere(page: &str) {
     let after = |mark: &str| -> Vec<String> {
         let rest = page.split(mark).skip(1);
         rest.map(|rest| rest.split('"').next().unwrap().to_owned())
@@ -85,7 +90,8 @@ fn every_picture_has_a_label_or_is_not_read_out() {
 #[test]
 fn every_element_is_closed_in_order() {
     const VOID: [&str; 6] = ["meta", "br", "wbr", "rect", "path", "!doctype"];
-    for report in [busy_report(), report(&window([]))] {
+    let by_table = busy_report().table_by_table();
+    for report in [busy_report(), report(&window([])), by_table] {
         let page = html(&report);
         let body = page.split_once("</style>").unwrap().1;
         let mut open = vec!["html", "head"];
@@ -103,6 +109,26 @@ fn every_element_is_closed_in_order() {
         }
         assert_eq!(open, Vec::<&str>::new());
     }
+}
+
+#[test]
+fn table_by_table_each_problem_is_in_the_section_of_its_table() {
+    let report = busy_report().table_by_table();
+    let page = html(&report);
+    let (before, tables) = page.split_once("<h2 id=\"tables\">").unwrap();
+    assert!(!before.contains("<h2 id=\"details\">"), "tables come first");
+    assert!(before.contains("<th scope=\"col\">The worst</th>"), "{before}");
+    let sections = tables.split("<details class=\"fold table\"").skip(1);
+    let jobs = sections
+        .clone()
+        .find(|section| section.contains("<code>work.jobs</code>"))
+        .unwrap();
+    let worst = report.problems.first().unwrap();
+    assert!(jobs.contains(&format!("id=\"problem-{}\"", worst.id)), "{jobs}");
+    assert!(jobs.contains(&format!("id=\"fix-{}\"", worst.id)));
+    let found = page.matches("<details class=\"fold prob ").count();
+    let above_info = report.problems.iter().filter(|one| one.severity > Severity::Info);
+    assert_eq!(found, above_info.count(), "each once");
 }
 
 #[test]

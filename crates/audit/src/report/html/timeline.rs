@@ -9,7 +9,10 @@ use askama::filters::Safe;
 use super::{Page, escaped, statement};
 use crate::{
     number,
-    report::{ProblemReport, TableReport, TimelinePoint, TimelineReport, VersionSeen},
+    report::{
+        ProblemReport, TableReport, TimelineReport, VersionSeen,
+        timeline::{Course, LATENCY, Measure, PARTITIONS, REQUESTS, TOMBSTONES},
+    },
     window::PatternId,
 };
 use jiff::Timestamp;
@@ -22,8 +25,11 @@ const SPARKLINE: f64 = 20.0;
 /// Versions that are marked in the strips; the latest of more.
 const MOST_MARKS: usize = 8;
 
-/// A point of which less was watched gives no rate.
-const LEAST_WATCHED: f64 = 0.05;
+/// What a small picture shows of a line: two pixels a point.
+const SPARKLINE_POINTS: usize = 42;
+
+/// Tables with a small picture, the first of the page: with those of the list all pictures have 25 KB.
+const MOST_SPARKLINES: usize = 30;
 
 /// A quantity over time.
 pub(super) struct Strip {
@@ -42,51 +48,22 @@ pub(super) struct Mark<'a> {
     pub(super) is_late: bool,
 }
 
-/// What a point says; none where it does not.
-type Quantity = fn(&TimelinePoint) -> Option<f64>;
-
-/// How a value is written.
-type Shown = fn(f64) -> String;
-
-fn rate(point: &TimelinePoint) -> Option<f64> {
-    (point.observed_seconds > 0.0).then(|| point.requests() as f64 / point.observed_seconds)
-}
-
-fn latency(point: &TimelinePoint) -> Option<f64> {
-    point.highest_latency_p99_us.map(|latency| latency as f64)
-}
-
-fn tombstones(point: &TimelinePoint) -> Option<f64> {
-    point.highest_tombstones_p99.map(|tombstones| tombstones as f64)
-}
-
-fn partitions(point: &TimelinePoint) -> Option<f64> {
-    point.partitions_per_read
-}
-
-fn shown_latency(micros: f64) -> String {
-    number::micros(number::rounded(micros))
-}
-
 impl<'a> Page<'a> {
     /// What changes over time, what it is counted in, and how it is written.
     pub(super) fn strips(&self, timeline: &TimelineReport) -> Vec<Strip> {
-        let all: [(&str, &str, Quantity, Shown); 4] = [
-            ("Requests", "reads and writes", rate, number::rate),
-            ("Latency", "highest p99", latency, shown_latency),
-            ("Partitions", "per read, mean", partitions, number::decimal),
-            ("Tombstones", "per read, highest p99", tombstones, number::decimal),
-        ];
-        let axis = Axis::of(timeline);
-        let strips = all.into_iter().filter_map(|(name, unit, quantity, shown)| {
-            let is_told = name != "Latency" || self.has_times();
-            let drawn = is_told.then(|| axis.line(&timeline.points, quantity)).flatten()?;
-            let label = format!("{name}, {unit}: {}", drawn.range(shown));
+        let (course, usual) = (timeline.course(), timeline.usual_sources());
+        let axis = Axis::of(&course);
+        let strips = [&REQUESTS, &LATENCY, &PARTITIONS, &TOMBSTONES].into_iter();
+        let strips = strips.filter_map(|measure| {
+            let is_told = measure.name != LATENCY.name || self.has_times();
+            let drawn = is_told.then(|| axis.line(&course, measure, usual)).flatten()?;
+            let range = measure.range(drawn.least, drawn.most);
+            let label = format!("{}, {}: {range}", measure.name, measure.unit);
             Some(Strip {
-                name,
-                unit,
-                most: shown(drawn.most),
-                svg: Safe(axis.strip(timeline, &drawn, &label)),
+                name: measure.name,
+                unit: measure.unit,
+                most: (measure.shown)(drawn.most),
+                svg: Safe(axis.strip((timeline, &course), &drawn, &label)),
             })
         });
         strips.collect()
@@ -94,7 +71,7 @@ impl<'a> Page<'a> {
 
     /// Versions that appeared, by when they did.
     pub(super) fn marks(&self, timeline: &'a TimelineReport) -> Vec<Mark<'a>> {
-        let axis = Axis::of(timeline);
+        let axis = Axis::of(&timeline.course());
         let first = timeline.new_versions.len().saturating_sub(MOST_MARKS);
         let marks = timeline.new_versions.iter().skip(first);
         marks
@@ -123,7 +100,7 @@ impl<'a> Page<'a> {
 
     /// The times that the axis begins and ends with.
     pub(super) fn axis_ends(&self, timeline: &TimelineReport) -> [String; 2] {
-        let axis = Axis::of(timeline);
+        let axis = Axis::of(&timeline.course());
         let shown = |second: f64| {
             #[expect(clippy::cast_possible_truncation, reason = "seconds of a time")]
             let time = Timestamp::from_second(second as i64).unwrap_or_default();
@@ -133,30 +110,42 @@ impl<'a> Page<'a> {
     }
 
     /// A problem's tombstones, where it is of them, or else its rate; nothing where its statements have no timeline.
-    pub(super) fn problem_over_time(&self, problem: &ProblemReport) -> Safe<String> {
-        let Some(timeline) = &self.report.timeline else {
-            return Safe(String::new());
-        };
-        let pattern = self.index.findings_of(problem).into_iter().find_map(|finding| {
-            let of_finding = |id| timeline.patterns.iter().find(|one| one.pattern == id);
-            finding.patterns.iter().find_map(|id| of_finding(*id))
-        });
-        let Some(pattern) = pattern else {
-            return Safe(String::new());
-        };
-        let of_tombstones = problem
-            .rules
-            .iter()
-            .any(|rule| matches!(*rule, "tombstone-heavy-read" | "queue-pattern"));
-        sparkline(timeline, &pattern.points, of_tombstones)
+    pub(super) fn problem_sparkline(&self, problem: &ProblemReport) -> Safe<String> {
+        let over_time = self.report.problem_over_time(problem);
+        over_time.map_or_else(
+            || Safe(String::new()),
+            |(course, measure)| self.sparkline(course, measure),
+        )
     }
 
-    /// A table's rate; nothing where it has no timeline.
-    pub(super) fn table_over_time(&self, table: &TableReport) -> Option<Safe<String>> {
-        let timeline = self.report.timeline.as_ref()?;
-        let mut tables = timeline.tables.iter();
-        let one = tables.find(|one| one.table == table.table && one.keyspace == table.keyspace)?;
-        Some(sparkline(timeline, &one.points, false))
+    /// A table's rate; nothing where it has no timeline, or stands too far down.
+    pub(super) fn table_sparkline(&self, table: &TableReport) -> Option<Safe<String>> {
+        let course = self.report.table_over_time(table)?;
+        let drawn = self.tables_with_problems().into_iter().chain(self.other_tables());
+        let is_drawn = drawn.take(MOST_SPARKLINES).any(|one| std::ptr::eq(one, table));
+        is_drawn.then(|| self.sparkline(course, &REQUESTS))
+    }
+
+    /// A small picture.
+    fn sparkline(&self, course: Course, measure: &Measure) -> Safe<String> {
+        let course = course.at_most(SPARKLINE_POINTS);
+        let usual = self
+            .report
+            .timeline
+            .as_ref()
+            .map_or(0, TimelineReport::usual_sources);
+        let axis = Axis::of(&course);
+        let Some(line) = axis.line(&course, measure, usual) else {
+            return Safe(String::new());
+        };
+        Safe(format!(
+            "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} 100\" height=\"{SPARKLINE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}: {}\">\
+             {}{}</svg>",
+            measure.short,
+            escaped(&measure.range(line.least, line.most)),
+            axis.gaps(&course),
+            line.paths()
+        ))
     }
 }
 
@@ -169,29 +158,61 @@ struct Axis {
 
 /// A line and its range.
 struct Line {
-    path: String,
+    whole: Pen,
+    /// Between points in which fewer sources watched than as a rule.
+    fewer: Pen,
+    usual: usize,
     least: f64,
     most: f64,
 }
 
 impl Line {
-    fn range(&self, shown: Shown) -> String {
-        match (shown(self.least), shown(self.most)) {
-            (least, most) if least == most => format!("always {most}"),
-            (least, most) => format!("{least} to {most}"),
+    fn paths(&self) -> String {
+        let mut paths = String::new();
+        if !self.whole.path.is_empty() {
+            let _ = write!(paths, "<path class=\"trend\" d=\"{}\"/>", self.whole.path);
         }
+        if !self.fewer.path.is_empty() {
+            let _ = write!(
+                paths,
+                "<path class=\"trend fewer\" d=\"{}\"><title>fewer than {} sources watched</title></path>",
+                self.fewer.path, self.usual
+            );
+        }
+        paths
+    }
+}
+
+/// Draws a path, of which it goes on with the last point.
+#[derive(Default)]
+struct Pen {
+    path: String,
+    at: Option<(f64, f64)>,
+}
+
+impl Pen {
+    /// A point between two gaps is seen as well.
+    fn point(&mut self, (x, y): (f64, f64)) {
+        let _ = write!(self.path, "M{x:.0} {y:.0}h1");
+        self.at = Some((x, y));
+    }
+
+    fn line(&mut self, from: (f64, f64), (x, y): (f64, f64)) {
+        if self.at != Some(from) {
+            let _ = write!(self.path, "M{:.0} {:.0}", from.0, from.1);
+        }
+        let _ = write!(self.path, "L{x:.0} {y:.0}");
+        self.at = Some((x, y));
     }
 }
 
 impl Axis {
-    fn of(timeline: &TimelineReport) -> Self {
-        let second =
-            |point: Option<&TimelinePoint>| point.map_or(0.0, |point| point.start.as_second() as f64);
-        let (start, point) = (second(timeline.points.first()), timeline.point_seconds as f64);
+    fn of(course: &Course) -> Self {
+        let second = course.points.first().map_or(0, |point| point.start.as_second());
         Self {
-            start,
-            seconds: second(timeline.points.last()) + point - start,
-            point,
+            start: second as f64,
+            seconds: course.len() as f64 * course.seconds,
+            point: course.seconds,
         }
     }
 
@@ -203,107 +224,72 @@ impl Axis {
         (second - self.start) / self.seconds.max(1.0) * WIDTH
     }
 
-    /// A path in which 0 is the top and 100 the bottom; none where nothing is known. Points that do not follow each
-    /// other, or of which nothing is known, break it.
-    fn line(&self, points: &[TimelinePoint], quantity: Quantity) -> Option<Line> {
-        let known: Vec<_> = points
-            .iter()
-            .filter(|point| point.observed_seconds >= self.point * LEAST_WATCHED)
-            .filter_map(|point| Some((point.start.as_second() as f64, quantity(point)?)))
-            .collect();
+    /// Paths in which 0 is the top and 100 the bottom; none where nothing is known. Points that do not follow each
+    /// other, or of which nothing is known, break them.
+    fn line(&self, course: &Course, measure: &Measure, usual: usize) -> Option<Line> {
+        let known = course.known(measure);
         let most = known.iter().map(|one| one.1).fold(0.0, f64::max);
-        let least = known.iter().map(|one| one.1).fold(f64::INFINITY, f64::min);
-        let mut path = String::new();
-        let mut before = f64::NEG_INFINITY;
-        for &(start, value) in &known {
-            let follows = start - before <= self.point * 1.5;
-            let letter = if follows { 'L' } else { 'M' };
+        let mut line = Line {
+            whole: Pen::default(),
+            fewer: Pen::default(),
+            usual,
+            least: known.iter().map(|one| one.1).fold(f64::INFINITY, f64::min),
+            most,
+        };
+        let mut before: Option<(f64, (f64, f64), bool)> = None;
+        for &(point, value) in &known {
+            let (start, is_fewer) = (point.start.as_second() as f64, point.sources < usual);
             let x = self.place(start + self.point / 2.0);
             let y = 100.0 - value / most.max(f64::MIN_POSITIVE) * 96.0;
-            let _ = write!(path, "{letter}{x:.0} {y:.0}");
-            if !follows {
-                // A point between two gaps is seen as well.
-                path.push_str("h1");
+            let follows = before.filter(|(last, ..)| start - last <= self.point * 1.5);
+            let is_dashed = is_fewer || follows.is_some_and(|(.., was_fewer)| was_fewer);
+            let pen = if is_dashed {
+                &mut line.fewer
+            } else {
+                &mut line.whole
+            };
+            match follows {
+                Some((_, from, _)) => pen.line(from, (x, y)),
+                None => pen.point((x, y)),
             }
-            before = start;
+            before = Some((start, (x, y), is_fewer));
         }
-        (!known.is_empty()).then_some(Line { path, least, most })
+        (!known.is_empty()).then_some(line)
     }
 
-    /// Where nobody watched, as rectangles.
-    fn gaps(&self, timeline: &TimelineReport, height: f64) -> String {
-        let mut gaps = String::new();
-        for pair in timeline.points.windows(2) {
+    /// Where nobody watched.
+    fn gaps(&self, course: &Course) -> String {
+        let mut path = String::new();
+        for pair in course.points.windows(2) {
             let [before, after] = pair else { continue };
             let from = before.start.as_second() as f64 + self.point;
             let to = after.start.as_second() as f64;
             if to > from {
                 let (from, to) = (self.place(from), self.place(to));
                 let width = (to - from).max(1.0);
-                let _ = write!(
-                    gaps,
-                    "<rect class=\"gap\" x=\"{from:.0}\" width=\"{width:.0}\" height=\"{height}\"/>"
-                );
+                let _ = write!(path, "M{from:.0} 0h{width:.0}v100h-{width:.0}z");
             }
         }
-        gaps
+        match path.is_empty() {
+            true => path,
+            false => format!("<path class=\"gap\" d=\"{path}\"/>"),
+        }
     }
 
-    fn strip(&self, timeline: &TimelineReport, line: &Line, label: &str) -> String {
-        let gaps = self.gaps(timeline, 100.0);
+    fn strip(&self, (timeline, course): (&TimelineReport, &Course), line: &Line, label: &str) -> String {
         let mut marks = String::new();
         let first = timeline.new_versions.len().saturating_sub(MOST_MARKS);
         for version in timeline.new_versions.iter().skip(first) {
             let _ = write!(marks, "M{:.0} 0v100", self.at(version.first_seen));
         }
         format!(
-            "<svg viewBox=\"0 0 {WIDTH} 100\" height=\"{STRIP}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{gaps}\
-             <path class=\"first\" d=\"{marks}\"/><path class=\"trend\" d=\"{}\"/></svg>",
+            "<svg viewBox=\"0 0 {WIDTH} 100\" height=\"{STRIP}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{}\
+             <path class=\"first\" d=\"{marks}\"/>{}</svg>",
             escaped(label),
-            line.path
+            self.gaps(course),
+            line.paths()
         )
     }
-}
-
-/// A small picture of requests a second, or of tombstones. What is watched without requests is a rate of zero.
-fn sparkline(timeline: &TimelineReport, points: &[TimelinePoint], of_tombstones: bool) -> Safe<String> {
-    let axis = Axis::of(timeline);
-    let tombstones = of_tombstones.then(|| axis.line(points, tombstones)).flatten();
-    let (line, what, shown): (_, _, Shown) = match tombstones {
-        Some(line) => (Some(line), "tombstones of a read", number::decimal),
-        None => (
-            axis.line(&filled(timeline, points), rate),
-            "requests",
-            number::rate,
-        ),
-    };
-    let Some(line) = line else {
-        return Safe(String::new());
-    };
-    Safe(format!(
-        "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} 100\" height=\"{SPARKLINE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{what}: {}\">\
-         {}<path class=\"trend\" d=\"{}\"/></svg>",
-        escaped(&line.range(shown)),
-        axis.gaps(timeline, 100.0),
-        line.path
-    ))
-}
-
-/// With zeros where there were no requests, though a source watched.
-fn filled(timeline: &TimelineReport, points: &[TimelinePoint]) -> Vec<TimelinePoint> {
-    let of = |all: &TimelinePoint| {
-        let mine = points.iter().find(|point| point.start == all.start);
-        mine.copied().unwrap_or(TimelinePoint {
-            reads: 0,
-            writes: 0,
-            errors: 0,
-            highest_latency_p99_us: None,
-            partitions_per_read: None,
-            highest_tombstones_p99: None,
-            ..*all
-        })
-    };
-    timeline.points.iter().map(of).collect()
 }
 
 #[cfg(test)]
@@ -366,7 +352,7 @@ mod tests {
         let section = section(&page);
         // Eight hours are 336 wide: the fourth to the sixth are grey.
         assert!(
-            section.contains("<rect class=\"gap\" x=\"126\" width=\"126\" height=\"100\"/>"),
+            section.contains("<path class=\"gap\" d=\"M126 0h126v100h-126z\"/>"),
             "{section}"
         );
         assert!(
@@ -432,6 +418,67 @@ mod tests {
         let page = html(&reported(&hours));
         assert!(!page.contains("id=\"timeline\"") && !page.contains("class=\"spark\""));
         assert!(!page.contains("#timeline"));
+    }
+
+    #[test]
+    fn where_fewer_sources_watched_the_line_is_dotted_and_the_legend_says_so() {
+        let hours: Vec<_> = (0..6)
+            .flat_map(|at| {
+                let by = |source: &str| {
+                    let mut hour = hour(at, 3_600, OLD);
+                    hour.sources = [source.to_owned()].into();
+                    let mut seen = Window::new(hour.start, source);
+                    seen.close(hour.end);
+                    hour.observed = seen.observed;
+                    hour
+                };
+                let both = [by("proxy-a"), by("proxy-b")];
+                both.into_iter().take(if at == 3 { 1 } else { 2 })
+            })
+            .collect();
+        let page = html(&reported(&hours));
+        let section = section(&page);
+        assert!(
+            section.contains(
+                "d=\"M28 4h1L84 4L140 4M252 4L308 4\"/><path class=\"trend fewer\" d=\"M140 4L196 52L252 4\">"
+            ),
+            "{section}"
+        );
+        assert!(
+            section.contains("<title>fewer than 2 sources watched</title>"),
+            "{section}"
+        );
+        assert!(
+            section.contains("Dotted: fewer than 2 sources watched"),
+            "{section}"
+        );
+        let always: Vec<_> = (0..6).map(|at| hour(at, 3_600, OLD)).collect();
+        let page = html(&reported(&always));
+        assert!(!page.contains("trend fewer") && !page.contains("Dotted"));
+    }
+
+    #[test]
+    fn small_pictures_are_small_however_many_tables_there_are() {
+        let hours: Vec<_> = (0..168)
+            .filter(|at| at % 24 != 5)
+            .map(|at| {
+                let mut hour = hour(at, 1_000 + at.unsigned_abs() * 7_919 % 5_000, OLD);
+                for table in 0..50_u64 {
+                    let name = TableName {
+                        keyspace: "shop".to_owned(),
+                        table: format!("items_{table}"),
+                    };
+                    let reads = 1_000 + (at.unsigned_abs() + table) * 7_919 % 5_000;
+                    hour.count_table(&name, |traffic| traffic.reads = reads);
+                }
+                hour
+            })
+            .collect();
+        let page = html(&reported(&hours));
+        let pictures = page.split("<svg class=\"spark\"").skip(1);
+        let sizes: Vec<_> = pictures.map(|rest| rest.find("</svg>").unwrap()).collect();
+        assert_eq!(sizes.len(), 31, "thirty tables and a problem");
+        assert!(sizes.iter().sum::<usize>() < 25_000, "{sizes:?}");
     }
 
     #[test]

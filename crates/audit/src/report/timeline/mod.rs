@@ -5,6 +5,7 @@
 //! commutative, but for tables and patterns beyond the limits. Time that nobody watched has no point: it is not zero.
 
 mod cell;
+mod course;
 mod grid;
 mod kept;
 mod reported;
@@ -20,6 +21,7 @@ use crate::{
     window::{OVERFLOW, Observed, Pattern, PatternId, Window},
 };
 use cell::{Cell, Tally};
+pub(in crate::report) use course::{Course, LATENCY, Measure, PARTITIONS, REQUESTS, TOMBSTONES};
 use cqlens_cql::schema::{TableName, is_system};
 use grid::Grid;
 use kept::{Kept, Series};

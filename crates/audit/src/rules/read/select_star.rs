@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{About, Findings, Severity, is_sweep, reads, table, user_reads};
 use crate::{
+    number,
     rules::{
         Context, EvidenceValue, Finding, Rule,
         application::{self, Patterns},

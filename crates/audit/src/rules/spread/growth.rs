@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use crate::{
     number,
-    rules::{partition_size::PartitionSize, statement::TableWrite},
+    rules::{GrowthPoint, partition_size::PartitionSize, statement::TableWrite},
     window::{InsertedRows, WrittenRow},
 };
 use cqlens_cql::{
@@ -27,10 +29,15 @@ pub(super) struct Growth {
     pub(super) size: PartitionSize,
     /// From its first new row to its last one.
     pub(super) seconds: f64,
+    /// When its rows of the sample were written, in order, in milliseconds since 1970.
+    times: Vec<i64>,
 }
 
 /// Rows of a partition in the sample, at least: fewer say nothing of how fast it grows.
 const LEAST: usize = 16;
+
+/// What a line is drawn from.
+const MOST_POINTS: usize = 32;
 
 /// A partition has ended if it gets no row for so many times as long as it took from row to row before, while the table
 /// gets a twentieth of its rows: not of its time, since whatever holds up writers holds up all of them.
@@ -68,6 +75,8 @@ impl Growth {
         };
         let (count, share) = (rows.len() as f64, rows.len() as f64 / sampled as f64);
         let (first, last) = ends(rows);
+        let mut times: Vec<_> = rows.iter().map(|row| row.at).collect();
+        times.sort_unstable();
         Some(Self {
             partition,
             rows: share * all,
@@ -79,12 +88,29 @@ impl Growth {
             share,
             size: PartitionSize::of_rows(table, rows.iter().copied()),
             seconds: last.abs_diff(first) as f64 / 1e3,
+            times,
         })
     }
 
     /// New rows of a second; none where it took no time that is worth to be counted.
     pub(super) fn rows_per_second(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.rows / self.seconds)
+    }
+
+    /// How many new rows it had when: the first and the last row of the sample, and some between them.
+    pub(super) fn points(&self) -> Vec<GrowthPoint> {
+        let (last, each) = (
+            self.times.len().saturating_sub(1),
+            self.rows / self.times.len().max(1) as f64,
+        );
+        let step = last.div_ceil(MOST_POINTS - 1).max(1);
+        let places = (0..last).step_by(step).chain([last]);
+        let points = places.filter_map(|place| {
+            let at = Timestamp::from_millisecond(*self.times.get(place)?).ok()?;
+            let rows = number::rounded((place + 1) as f64 * each);
+            Some(GrowthPoint { at, rows })
+        });
+        points.collect()
     }
 
     /// `about 10,100`, with as many digits as the sample gives; the number itself where it was counted.

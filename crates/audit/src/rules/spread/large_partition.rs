@@ -127,7 +127,7 @@ impl Subject<'_> {
         // From a burst nobody can tell what goes on.
         let is_lasting =
             observed >= found.threshold(&ABOUT, &OBSERVED) * 3_600.0 && growth.seconds >= observed * LASTING;
-        let (severity, what) = match (collects_for(self.table), growth.rows_per_second()) {
+        let (severity, what, line) = match (collects_for(self.table), growth.rows_per_second()) {
             (Some((seconds, why)), Some(rate)) if is_lasting => {
                 let rows = rate * seconds;
                 if rows < limits.rows {
@@ -137,9 +137,12 @@ impl Subject<'_> {
                     true => Severity::Medium,
                     false => Severity::Low,
                 };
+                let forecast = format!("{} in {why}", limits.in_words(rows));
+                let what = format!(", and at this rate has {forecast}");
                 (
                     severity,
-                    format!(", and at this rate has {} in {why}", limits.in_words(rows)),
+                    what,
+                    Some(limits.line(&growth, rate, Some(seconds), forecast)),
                 )
             }
             (Some(_), _) => return None,
@@ -150,10 +153,15 @@ impl Subject<'_> {
                     days if days <= found.threshold(&ABOUT, &LATER) => Severity::Low,
                     _ => return None,
                 };
-                let (limit, when) = (limits.in_words(limits.rows), forecast(days, &growth));
-                (severity, format!(", and at this rate has {limit} {when}"))
+                let forecast = format!("{} {}", limits.in_words(limits.rows), forecast(days, &growth));
+                let what = format!(", and at this rate has {forecast}");
+                (severity, what, Some(limits.line(&growth, rate, None, forecast)))
             }
-            (None, _) => (Severity::Info, ", and nothing in the key bounds it".to_owned()),
+            (None, _) => (
+                Severity::Info,
+                ", and nothing in the key bounds it".to_owned(),
+                None,
+            ),
         };
         let title = format!(
             "One partition of `{}` got {} new rows{}{what}",
@@ -171,6 +179,7 @@ impl Subject<'_> {
             .first("new_rows_error", rounded(growth.error))
             .first("new_rows", rounded(growth.rows))
             .first("partition", format!("#{:016x}", growth.partition))
+            .growing(line)
             .suggest(with_bucket(self.table, width, context));
         Some(finding)
     }

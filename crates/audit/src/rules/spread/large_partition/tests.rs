@@ -133,6 +133,51 @@ fn what_is_counted_is_forecast_to_the_day_with_the_bucket_that_prevents_it() {
 }
 
 #[test]
+fn what_is_forecast_has_the_line_that_it_is_read_from() {
+    let growth = |window: &Window, table: &str| {
+        let keyspace =
+            "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};";
+        let schema = Schema::from_cql(&format!("{keyspace}{table}")).unwrap();
+        let found = run_with(&LargePartition, window, &schema).findings.pop();
+        found.unwrap().growth
+    };
+    let mut window = window();
+    grow_by(&mut window, 2, (510, 50), (0, 36_000));
+    let line = growth(&window, ORDERS).unwrap();
+    // 509 rows came in 35,929 seconds; there is nothing to be estimated in a whole count.
+    let rows: Vec<_> = line.points.iter().map(|point| point.rows).collect();
+    assert_eq!(
+        (rows.len(), rows.first(), rows.last()),
+        (31, Some(&1), Some(&510))
+    );
+    assert!(rows.is_sorted());
+    assert_eq!((line.limit_rows, line.limit_bytes), (100_000, None));
+    assert!(line.limit_origin.starts_with("DataStax"), "{}", line.limit_origin);
+    let [soonest, latest] = line.limit_after_seconds;
+    assert_eq!(soonest, latest);
+    assert!((7.04e6..7.05e6).contains(&soonest), "{soonest}");
+    assert_eq!(line.forecast, "100,000 rows in 81 days");
+    assert_eq!(line.collects_for_seconds, None);
+    // Where rows are large their size is the limit, and where the key ends partitions that is when.
+    let mut large = self::window();
+    grow_by(&mut large, 2, (510, 200_000), (0, 36_000));
+    let by_day = "CREATE TABLE shop.orders (lab text, day date, at timestamp, id int, test text, PRIMARY KEY ((lab, day), at, id));";
+    let line = growth(&large, by_day).unwrap();
+    assert_eq!(
+        (line.limit_bytes, line.collects_for_seconds),
+        (Some(104_857_600), Some(86_400.0))
+    );
+    assert!(
+        line.limit_origin
+            .contains("compaction_large_partition_warning_threshold")
+    );
+    // A burst has no line: nobody can tell what goes on.
+    let mut burst = self::window();
+    grow(&mut burst, 2, 10_000, (0, 60));
+    assert_eq!(growth(&burst, ORDERS), None);
+}
+
+#[test]
 fn a_partition_that_was_large_before_is_as_large_as_reads_return() {
     let of = |rows, bytes| {
         let mut window = window();
