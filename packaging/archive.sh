@@ -1,6 +1,6 @@
 #!/bin/sh
-# An archive of a built program for machines that have no Rust: the program, its licence, the README and the documentation, and a file with
-# the archive's SHA-256.
+# An archive of a built program for machines that have no Rust: the program, its licence, the README, the documentation, completions
+# and manual pages, and a file with the archive's SHA-256.
 #
 #   cargo build --profile dist --locked && sh packaging/archive.sh
 #   sh packaging/archive.sh debug               # of another profile's program, to try the archive
@@ -31,8 +31,11 @@ cp -R docs "$scratch/$name/"
 # The units and scripts that the documentation names.
 mkdir "$scratch/$name/examples"
 cp -R examples/deploy "$scratch/$name/examples/"
-# Shell completions, where a build leaves them.
-[ ! -d packaging/completions ] || cp -R packaging/completions "$scratch/$name/"
+mkdir "$scratch/$name/completions" "$scratch/$name/man"
+for shell in bash zsh fish; do
+    "$built" completions "$shell" >"$scratch/$name/completions/cqlens.$shell"
+done
+"$built" man -o "$scratch/$name/man"
 # Debug information is for those who build it themselves.
 strip "$scratch/$name/cqlens" 2>/dev/null || true
 

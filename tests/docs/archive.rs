@@ -24,10 +24,11 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
 #[test]
 fn an_archive_has_the_program_and_what_its_readers_need() {
     let folder = tempfile::tempdir().unwrap();
-    // Stands for the program, which takes seconds to compress.
+    // Stands for the program, which takes seconds to compress, and calls it.
     let program = folder.path().join("debug/cqlens");
     fs::create_dir(folder.path().join("debug")).unwrap();
-    fs::write(&program, "#!/bin/sh\necho cqlens 1.2.3\n").unwrap();
+    let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_cqlens"));
+    fs::write(&program, script).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
 
     let pack = || {
@@ -39,7 +40,7 @@ fn an_archive_has_the_program_and_what_its_readers_need() {
     let (archive, sum) = pack();
     let name = archive.file_name().unwrap().to_str().unwrap();
     assert!(
-        name.starts_with("cqlens-1.2.3-") && name.ends_with(".tar.gz"),
+        name.starts_with(concat!("cqlens-", env!("CARGO_PKG_VERSION"), "-")) && name.ends_with(".tar.gz"),
         "{name}"
     );
     assert!(sum.ends_with(&format!("  {name}\n")), "{sum}");
@@ -53,6 +54,8 @@ fn an_archive_has_the_program_and_what_its_readers_need() {
         "README.md",
         "docs/proxy.md",
         "examples/deploy/cqlens.service",
+        "completions/cqlens.bash",
+        "man/cqlens-proxy.1",
     ] {
         assert!(
             listed.lines().any(|line| line == format!("{top}/{file}")),

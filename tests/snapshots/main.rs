@@ -4,4 +4,5 @@
 
 mod fleet;
 mod golden;
+mod rolled_up;
 mod year;
