@@ -151,7 +151,7 @@ impl Connection {
         let _ = self.certificate.set(name.into());
     }
 
-    /// Whether the client's connection is encrypted; none where that is not known, as in a record.
+    /// Whether the client's connection is encrypted; none where that is not known.
     pub fn encryption(&self) -> Option<Encryption> {
         self.encryption.get().copied()
     }

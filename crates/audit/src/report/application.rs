@@ -43,9 +43,9 @@ pub struct ApplicationReport {
     pub tls: u64,
     /// Those with TLS that a load balancer ended before cqlens, as its PROXY header says.
     pub tls_before: u64,
-    /// Those without TLS.
+    /// Those without TLS on the way to cqlens, or where they were captured.
     pub plain: u64,
-    /// Those of which that is not known: of captures, and of snapshots of cqlens before it looked.
+    /// Those of which that is not known: of snapshots of cqlens before it looked.
     pub encryption_unknown: u64,
     /// Executions of its statements, as far as they are known to be its own.
     pub executions: u64,
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((portal.connections, portal.uncompressed), (4, 2));
         assert_eq!((portal.tls, portal.tls_before), (2, 1));
         assert_eq!((portal.plain, portal.encryption_unknown), (0, 1));
-        assert_eq!(reports[1].encryption_unknown, 2, "as all of a capture");
+        assert_eq!(reports[1].encryption_unknown, 2, "as all of an old snapshot");
         assert_eq!(
             (portal.executions, portal.of_statements, portal.errors),
             (30, 40, 2)

@@ -43,8 +43,9 @@ pub struct Selection {
     /// The worst, the costliest and the busiest.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     pub top: Option<usize>,
-    /// Table by table instead of by severity: on each table its problems and its statements, the table with the worst
-    /// problem first.
+    /// Table by table instead of by severity
+    ///
+    /// On each table its problems and its statements, the table with the worst problem first.
     #[cfg_attr(feature = "clap", arg(long))]
     pub by_table: bool,
 }

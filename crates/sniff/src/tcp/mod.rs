@@ -21,7 +21,7 @@ use super::{
     probe::Probe,
 };
 use cqlens_audit::{
-    capture::{Connection, ConnectionId, Moment, ReplayQueue},
+    capture::{Connection, ConnectionId, Encryption, Moment, ReplayQueue},
     memory::{Memory, Part, Use},
 };
 
@@ -176,6 +176,8 @@ impl TcpConnections {
         }
         let (client, server) = four_tuple.sockets();
         let shared = Arc::new(Connection::recorded(ConnectionId(self.next), client));
+        // What can be read was not encrypted where it was captured.
+        shared.encrypted(Encryption::Plain);
         shared.reaches(server);
         if self.lacks_times {
             shared.lack_times();
