@@ -1,0 +1,176 @@
+//! What came back, in a few bytes that can be compared: never a value.
+
+use std::hash::Hasher as _;
+
+use cqlens_proto::message::{ColumnSpec, QueryResult, Response, Rows};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// The key of a recording's digests: those of two keys cannot be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DigestKey(pub u128);
+
+/// A response without its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResponseDigest {
+    /// Rows, maybe none; of a conditional write whether it was applied, and what was there.
+    Rows(RowsDigest),
+    /// A write was done, or there is nothing to say.
+    Void,
+    /// The keyspace was set.
+    SetKeyspace,
+    /// The schema was changed.
+    SchemaChange,
+    /// An error: its code.
+    Error(i32),
+    /// The response did not come, or was too long to be kept.
+    Missing,
+}
+
+/// Rows without their values.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowsDigest {
+    /// How many.
+    pub count: u64,
+    /// Of all rows in their order.
+    pub ordered: u128,
+    /// Of all rows whatever their order: a sum.
+    pub unordered: u128,
+    /// Of each column whatever the order of rows, for comparisons that leave columns out; empty where there are
+    /// more than [`MOST_COLUMNS`].
+    pub columns: Vec<u128>,
+    /// Name and type of each column as CQL has them, where the response says them.
+    pub column_types: Option<Vec<(String, String)>>,
+    /// Whether more pages follow.
+    pub has_more: bool,
+}
+
+/// Columns that are digested one by one.
+pub const MOST_COLUMNS: usize = 64;
+
+impl ResponseDigest {
+    /// The digest of a response.
+    pub fn of(response: &Response<'_>, key: DigestKey) -> Self {
+        match response {
+            Response::Result(QueryResult::Rows(rows)) => Self::Rows(RowsDigest::of(rows, key)),
+            Response::Result(QueryResult::SetKeyspace { .. }) => Self::SetKeyspace,
+            Response::Result(QueryResult::SchemaChange(_)) => Self::SchemaChange,
+            Response::Result(QueryResult::Void) => Self::Void,
+            Response::Error(error) => Self::Error(error.code.0),
+            _ => Self::Missing,
+        }
+    }
+}
+
+impl RowsDigest {
+    /// The digest of a page of rows; rows after one that cannot be read are left out.
+    pub fn of(rows: &Rows<'_>, key: DigestKey) -> Self {
+        let column_count = rows.metadata.column_count;
+        let mut digest = Self {
+            count: rows.len() as u64,
+            columns: if column_count > MOST_COLUMNS {
+                Vec::new()
+            } else {
+                vec![0; column_count]
+            },
+            column_types: rows.metadata.columns.map(|columns| {
+                let described =
+                    |column: ColumnSpec<'_>| (column.name.to_owned(), column.column_type.to_string());
+                columns.iter().map(described).collect()
+            }),
+            has_more: rows.metadata.paging_state.is_some(),
+            ..Self::default()
+        };
+        let mut ordered = key.hasher();
+        for row in rows.iter().map_while(Result::ok) {
+            let mut whole = key.hasher();
+            let mut columns = digest.columns.iter_mut();
+            for cell in row.iter() {
+                write_cell(&mut whole, cell);
+                if let Some(column) = columns.next() {
+                    let mut one = key.hasher();
+                    write_cell(&mut one, cell);
+                    *column = column.wrapping_add(one.finish128().as_u128());
+                }
+            }
+            let whole = whole.finish128().as_u128();
+            digest.unordered = digest.unordered.wrapping_add(whole);
+            ordered.write_u128(whole);
+        }
+        digest.ordered = ordered.finish128().as_u128();
+        digest
+    }
+}
+
+impl DigestKey {
+    fn hasher(self) -> SipHasher13 {
+        SipHasher13::new_with_key(&self.0.to_le_bytes())
+    }
+}
+
+/// A null is no empty value, and two cells are not the one that they make together.
+fn write_cell(hasher: &mut SipHasher13, cell: Option<&[u8]>) {
+    match cell {
+        None => hasher.write_i64(-1),
+        Some(bytes) => {
+            hasher.write_i64(bytes.len() as i64);
+            hasher.write(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use cqlens_proto::{
+        message::{ResultMetadata, RowsContent, result::ColumnSpecsBuf},
+        types::CqlType,
+    };
+
+    use super::*;
+
+    const KEY: DigestKey = DigestKey(7);
+
+    fn digest(rows: &[[Option<&[u8]>; 2]]) -> RowsDigest {
+        let column = |name, column_type| ColumnSpec {
+            keyspace: "k",
+            table: "t",
+            name,
+            column_type,
+        };
+        let columns = ColumnSpecsBuf::new(&[column("a", CqlType::Int), column("b", CqlType::Text)]).unwrap();
+        let mut content = RowsContent::new(2);
+        for row in rows {
+            content.push(row.iter().copied()).unwrap();
+        }
+        RowsDigest::of(
+            &Rows::new(ResultMetadata::new(columns.columns()), &content).unwrap(),
+            KEY,
+        )
+    }
+
+    #[test]
+    fn rows_in_another_order_differ_in_order_alone() {
+        let (one, two) = ([Some(&b"1"[..]), None], [Some(&b"2"[..]), Some(&b"x"[..])]);
+        let (forth, back) = (digest(&[one, two]), digest(&[two, one]));
+        assert_ne!(forth.ordered, back.ordered);
+        assert_eq!((forth.unordered, &forth.columns), (back.unordered, &back.columns));
+        assert_eq!(
+            forth.column_types.unwrap(),
+            [("a", "int"), ("b", "text")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_cell_that_differs_shows_in_its_column() {
+        let (one, two) = (digest(&[[Some(b"1"), Some(b"")]]), digest(&[[Some(b"1"), None]]));
+        assert_ne!(one.unordered, two.unordered);
+        assert_eq!(one.columns[0], two.columns[0]);
+        assert_ne!(one.columns[1], two.columns[1], "an empty value is no null");
+    }
+
+    #[test]
+    fn rows_that_are_there_twice_are_not_rows_that_are_not_there() {
+        let one = [Some(&b"1"[..]), None];
+        assert_ne!(digest(&[one, one]).unordered, digest(&[]).unordered);
+    }
+}
