@@ -6,4 +6,5 @@ pub mod exchange;
 pub mod left_out;
 pub mod observe;
 mod pages;
+pub mod recording;
 mod text;
