@@ -40,6 +40,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_client",
                     "cqlens_node",
                     "cqlens_proxy",
+                    "cqlens_rehearse",
                     "cqlens_sniff",
                 ],
             ),
@@ -152,6 +153,7 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "crates/proxy/src",
     "crates/audit/src/capture",
     "crates/node/src",
+    "crates/rehearse/src/recording/recorder.rs",
     "crates/testing/src",
 ];
 

@@ -6,13 +6,13 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "demo")]
 use super::demo;
-#[cfg(feature = "pcap")]
-use super::sniff;
 use super::{
     colour::When,
     completions, diff, explain, man, proxy, report, rules,
     settings::{self, Settings, Sources},
 };
+#[cfg(feature = "pcap")]
+use super::{record, sniff};
 
 /// Audit the query patterns of Apache Cassandra clients
 #[derive(Debug, Parser)]
@@ -83,6 +83,9 @@ pub(super) enum Command {
     Proxy(Box<proxy::Args>),
     #[cfg(feature = "pcap")]
     Sniff(Box<sniff::Args>),
+    #[cfg(feature = "pcap")]
+    #[command(after_long_help = record::ENDING)]
+    Record(Box<record::Args>),
     Report(report::Args),
     Diff(diff::Args),
     Rules(rules::Args),
@@ -100,7 +103,7 @@ impl Command {
         match self {
             Self::Proxy(_) => true,
             #[cfg(feature = "pcap")]
-            Self::Sniff(_) => true,
+            Self::Sniff(_) | Self::Record(_) => true,
             _ => false,
         }
     }

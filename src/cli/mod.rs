@@ -23,6 +23,9 @@ mod observer;
 mod output;
 mod process;
 mod proxy;
+#[cfg(feature = "pcap")]
+mod record;
+mod recording;
 mod report;
 mod rules;
 mod schema_file;
@@ -83,6 +86,8 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Proxy(args) => proxy::run(*args, settings, move || read_proxy(&sources), log),
         #[cfg(feature = "pcap")]
         Command::Sniff(args) => sniff::run(*args, &settings),
+        #[cfg(feature = "pcap")]
+        Command::Record(args) => record::run(*args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),

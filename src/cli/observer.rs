@@ -10,11 +10,11 @@ use anyhow::{Context, ensure};
 
 use super::{
     config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
-    format, show,
+    format, recording, show,
 };
 use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
-    audit::{self, ClientAddresses, Relating},
+    audit::{self, ClientAddresses, Relating, observe::Observer},
     catalog::Live,
     memory::{Memory, Use},
     report::Format,
@@ -171,6 +171,7 @@ impl ObserverArgs {
     pub(super) fn replay_options(&self) -> audit::Options {
         audit::Options {
             watch: show::watch(self.show_values),
+            observer: Observer::default(),
             client_addresses: self.client_addresses,
             limits: self.limits(),
             relating: match self.sequence_budget {
@@ -202,8 +203,8 @@ impl ObserverArgs {
         self.report.as_ref().map(with_format).transpose()
     }
 
-    /// Where snapshots go, and which are kept.
-    pub(super) fn snapshot_folder(&self) -> Option<(&Path, Retention)> {
+    /// Where snapshots go, also those of a recording in that folder, and which are kept.
+    pub(super) fn snapshot_folders(&self, recording: Option<&Path>) -> Vec<(PathBuf, Retention)> {
         let retention = Retention {
             age: self.keep.0,
             bytes: self.keep_bytes.0.map(|size| size.0),
@@ -214,7 +215,9 @@ impl ObserverArgs {
                 limits: self.limits(),
             },
         };
-        self.snapshot_dir.as_deref().map(|folder| (folder, retention))
+        let folders = self.snapshot_dir.clone().into_iter();
+        let folders = folders.chain(recording.map(recording::snapshots_of));
+        folders.map(|folder| (folder, retention)).collect()
     }
 
     fn memory(&self) -> Memory {

@@ -44,7 +44,7 @@ pub(super) struct Outputs {
 /// Where outputs go.
 pub(super) struct OutputPaths {
     report: Option<(PathBuf, Format)>,
-    snapshots: Option<SnapshotDir>,
+    snapshots: Vec<SnapshotDir>,
 }
 
 impl OutputPaths {
@@ -54,18 +54,18 @@ impl OutputPaths {
     /// A snapshot folder that cannot be written.
     pub(super) fn open(
         report: Option<(PathBuf, Format)>,
-        snapshot_dir: Option<(&Path, Retention)>,
+        snapshot_dirs: Vec<(PathBuf, Retention)>,
     ) -> anyhow::Result<Self> {
         if let Some((path, _)) = &report {
             remove_leftovers(&directory(path));
         }
-        let snapshots = snapshot_dir.map(|(folder, retention)| {
-            SnapshotDir::open(folder, retention)
+        let snapshots = snapshot_dirs.into_iter().map(|(folder, retention)| {
+            SnapshotDir::open(&folder, retention)
                 .with_context(|| format!("cannot write snapshots to {}", folder.display()))
         });
         Ok(Self {
             report,
-            snapshots: snapshots.transpose()?,
+            snapshots: snapshots.collect::<Result<_, _>>()?,
         })
     }
 }
@@ -74,7 +74,7 @@ impl OutputPaths {
     /// What is written where.
     fn named(&self) -> Vec<(&'static str, &Path)> {
         let report = self.report.as_ref().map(|(path, _)| ("Report", path.as_path()));
-        let snapshots = self.snapshots.as_ref().map(|folder| ("Snapshots", folder.path()));
+        let snapshots = self.snapshots.iter().map(|folder| ("Snapshots", folder.path()));
         report.into_iter().chain(snapshots).collect()
     }
 }
@@ -86,11 +86,11 @@ impl Outputs {
     /// A snapshot folder that cannot be written.
     pub(super) fn open(
         report: Option<(PathBuf, Format)>,
-        snapshot_dir: Option<(&Path, Retention)>,
+        snapshot_dirs: Vec<(PathBuf, Retention)>,
         key: HashKey,
         judging: Judging,
     ) -> anyhow::Result<Self> {
-        let places = OutputPaths::open(report, snapshot_dir)?;
+        let places = OutputPaths::open(report, snapshot_dirs)?;
         Ok(Self {
             places,
             key,
@@ -142,7 +142,7 @@ impl Outputs {
     pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
         let nothing = Window::new(start, source).with_limits(self.limits);
         self.all = Some(nothing);
-        if let Some(folder) = &self.places.snapshots {
+        for folder in &self.places.snapshots {
             folder.remove_surplus(source);
         }
         self.write_report(live).context("cannot write the report")
@@ -239,12 +239,15 @@ impl Outputs {
     }
 
     fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
-        let Some(folder) = &self.places.snapshots else {
+        if self.places.snapshots.is_empty() {
             return Ok(());
-        };
+        }
         let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
-        folder.write(&snapshot).context("cannot write a snapshot")?;
-        Ok(())
+        let folders = self.places.snapshots.iter();
+        // One that cannot be written costs the other nothing.
+        let written: Vec<_> = folders.map(|folder| folder.write(&snapshot)).collect();
+        let written: Result<Vec<_>, _> = written.into_iter().collect();
+        written.map(drop).context("cannot write a snapshot")
     }
 
     fn write_report(&self, live: &Live) -> anyhow::Result<()> {
@@ -368,7 +371,7 @@ mod tests {
         let path = folder.path().join("report.json");
         let mut outputs = Outputs::open(
             Some((path.clone(), Format::Json)),
-            None,
+            Vec::new(),
             HashKey::random(),
             Judging::default(),
         )

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, bail};
 use cqlens_proxy::files::{self, Limit};
+use cqlens_rehearse::recording::is_recording;
 
 use super::order;
 use super::source::SourceText;
@@ -24,7 +25,7 @@ pub(super) fn expanded(files: &[PathBuf]) -> Vec<anyhow::Result<Option<PathBuf>>
     for file in files {
         if file == Path::new("-") {
             all.push(Ok(None));
-        } else if file.is_dir() {
+        } else if file.is_dir() && !is_recording(file) {
             match folder(file) {
                 Ok(found) => all.extend(found.into_iter().map(|file| Ok(Some(file)))),
                 Err(error) => all.push(Err(error)),
@@ -80,6 +81,9 @@ pub(super) fn name(path: Option<&Path>) -> String {
 pub(super) fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn Read>>> {
     let input: Box<dyn Read> = match path {
         None => Box::new(io::stdin()),
+        Some(path) if is_recording(path) => {
+            bail!("{} is a recording, which is not read with --json", path.display())
+        }
         Some(path) => Box::new(fs::File::open(path).with_context(|| cannot_read(Some(path)))?),
     };
     Ok(io::BufReader::new(input))

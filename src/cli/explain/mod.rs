@@ -15,6 +15,7 @@ mod lint;
 mod nearest;
 mod order;
 mod print;
+mod recorded;
 mod remark;
 mod script;
 mod source;
@@ -40,6 +41,7 @@ use super::{colour, log, output::today, schema_file};
 use cqlens_audit::number;
 use cqlens_audit::rules::{Judging, Severity};
 use cqlens_cql::schema::Schema;
+use cqlens_rehearse::recording::is_recording;
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and
 /// what Cassandra would refuse.
@@ -74,7 +76,7 @@ pub(super) struct Args {
     /// Print also what is passed over, and why each finding matters.
     #[arg(long, short)]
     verbose: bool,
-    /// CQL files, or folders of `.cql` files; `-` or none: standard input.
+    /// CQL files, folders of `.cql` files, or recordings; `-` or none: standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -193,6 +195,9 @@ fn explain_scripts<W: Write>(
 
 /// An input, or its parts.
 fn sources(path: Option<&Path>, located: bool) -> anyhow::Result<Vec<Rc<SourceText>>> {
+    if let Some(path) = path.filter(|path| is_recording(path)) {
+        return recorded::scripts(path);
+    }
     let text = input::text(path)?;
     let name = input::name(path);
     match located {

@@ -9,6 +9,7 @@ use super::{
         config::{duration, host_and_port, positive_duration, traces_per_second},
         limits::LimitArgs,
         observer::ObserverArgs,
+        recording::RecordArgs,
         tls::TlsArgs,
     },
     cluster::Listen,
@@ -60,6 +61,14 @@ pub(in crate::cli) struct Args {
     pub(super) topology: TopologyArgs,
     #[command(flatten)]
     pub(super) observer: ObserverArgs,
+    /// Record requests, for `cqlens replay`
+    ///
+    /// With digests of their responses. `cqlens report` and `cqlens explain` read the folder as well; only with
+    /// --record-values it can be replayed on another cluster. Off if not set.
+    #[arg(long, env = "CQLENS_RECORD", value_name = "DIR", help_heading = "Results")]
+    pub(super) record: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) record_args: RecordArgs,
     /// Open no connections of cqlens' own to the cluster
     ///
     /// The schema is then what --schema and the traffic show.
@@ -158,7 +167,8 @@ impl Args {
     /// Whether anything of the audit outlives the process, or can be asked for.
     pub(super) fn keeps_anything(&self) -> bool {
         let observer = &self.observer;
-        observer.report.is_some() || observer.snapshot_dir.is_some() || self.admin.is_some()
+        let keeps = [&observer.report, &observer.snapshot_dir, &self.record];
+        keeps.into_iter().any(Option::is_some) || self.admin.is_some()
     }
 
     /// The first contact point, which stands for all of them in the name of this process.

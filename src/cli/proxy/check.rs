@@ -46,6 +46,7 @@ fn faults_of_files(args: &mut Args) -> Vec<anyhow::Error> {
     checked.push(observer.report_file(None).map(drop));
     checked.push(observer.report.as_deref().map_or(Ok(()), can_hold_report));
     checked.push(observer.snapshot_dir.as_deref().map_or(Ok(()), can_be_folder));
+    checked.push(args.record.as_deref().map_or(Ok(()), can_be_folder));
     checked.push(observer.hash_key_file.as_deref().map_or(Ok(()), hash_key::check));
     checked.extend(args.tls.check(&args.first_upstream()));
     checked.into_iter().filter_map(Result::err).collect()
@@ -67,7 +68,7 @@ fn can_be_folder(path: &Path) -> anyhow::Result<()> {
     let there = path.ancestors().find(|path| path.exists());
     ensure!(
         there.is_none_or(Path::is_dir),
-        "cannot write snapshots to {}: {} is no folder",
+        "cannot write to {}: {} is no folder",
         path.display(),
         there.unwrap_or(path).display()
     );

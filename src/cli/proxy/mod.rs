@@ -9,6 +9,7 @@ mod health;
 mod inherited;
 mod listener;
 mod nodes;
+mod observed;
 mod opening;
 mod poll;
 mod reach;
@@ -39,7 +40,9 @@ use inherited::Inherited;
 use reading::ReadAgain;
 use start::{ProxySetup, start};
 
-use super::{hash_key::hash_key, log::Log, output::Outputs, schema_file, settings::Settings, tls::Tls};
+use super::{
+    hash_key::hash_key, log::Log, output::Outputs, recording, schema_file, settings::Settings, tls::Tls,
+};
 
 /// Runs until SIGTERM, SIGINT or an order to drain; SIGHUP reads settings, certificates and keys again.
 ///
@@ -71,21 +74,18 @@ pub(super) fn run(
         .transpose()?;
     let live = Arc::new(args.observer.live(schema.clone()));
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
+    args.record.as_deref().map_or(Ok(()), recording::make_folder)?;
+    let snapshots = args.observer.snapshot_folders(args.record.as_deref());
     let key = hash_key(
         args.observer.hash_key_file.as_deref(),
-        args.observer.snapshot_dir.as_deref(),
+        snapshots.first().map(|(folder, _)| folder.as_path()),
     )?;
     let judging = settings.judging().clone();
-    let outputs = Outputs::open(
-        args.observer.report_file(None)?,
-        args.observer.snapshot_folder(),
-        key,
-        judging,
-    )?
-    .with_limits(args.observer.limits());
+    let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
+        .with_limits(args.observer.limits());
     if !args.keeps_anything() {
         tracing::warn!(
-            "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --admin answers probes and operators"
+            "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --record keeps requests, --admin answers probes and operators"
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -31,6 +31,12 @@ const FIXED: &[&str] = &[
     "client-addresses",
     "show-values",
     "sequence-budget",
+    "record",
+    "record-values",
+    "record-file-bytes",
+    "record-file-age",
+    "record-max-bytes",
+    "record-keep",
     "topology",
     "transparent",
     "state-file",
@@ -157,7 +163,10 @@ impl NewParts {
                 "keep",
                 "keep-bytes",
             ])
-            .then(|| OutputPaths::open(report, args.observer.snapshot_folder()));
+            .then(|| {
+                let folders = args.observer.snapshot_folders(args.record.as_deref());
+                OutputPaths::open(report, folders)
+            });
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls

@@ -21,6 +21,7 @@ use super::{
     control::Control,
     health::Health,
     inherited::ForNodes,
+    observed::ObservedTraffic,
     reading::{ReadAgain, Reloading},
     serving::Serving,
     shutdown::{AUDITORS, GOODBYE, ShutdownPhase, patience},
@@ -58,6 +59,7 @@ pub(super) struct Running {
     pub(super) descriptors: Descriptors,
     pub(super) audit: Arc<Audit>,
     pub(super) writer: ReportWriter,
+    pub(super) observed: ObservedTraffic,
     pub(super) control: Control,
     pub(super) side_queries: SideQueries,
     pub(super) health: Arc<Health>,
@@ -126,6 +128,9 @@ impl Running {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
             }
         }
+        let observed = self.observed;
+        // Files are written; whatever else this process still does goes on meanwhile.
+        let _ = spawn_blocking(move || observed.end()).await;
         self.control.end(&self.live).await;
         tracing::info!("stopped");
         if let Some(words) = self.writer.last_words() {

@@ -14,6 +14,7 @@ use super::{
     inherited::Inherited,
     listener::Listeners,
     nodes::look_for_nodes,
+    observed::ObservedTraffic,
     opening::{self, OpenListeners},
     reading::{ReadAgain, Reloading},
     routes::{listener_statuses, reach, route},
@@ -74,13 +75,14 @@ pub(super) async fn start(
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
-    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name)?;
+    let observed = ObservedTraffic::begin(args, &name)?;
+    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, &observed)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);
     let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
-    let watched = watched(&pulse, &opened.serving, &audit, &writer);
+    let watched = watched(&pulse, &opened.serving, &audit, &writer, &observed);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
     let shared = (queue, edge.admission);
     let health = health(&prepared, &opened, listening, shared, watch, &writer);
@@ -100,6 +102,7 @@ pub(super) async fn start(
         descriptors: edge.descriptors,
         audit,
         writer,
+        observed,
         control,
         side_queries,
         health,
@@ -193,10 +196,12 @@ fn begin_audit(
     live: &Arc<Live>,
     outputs: Outputs,
     name: &str,
+    observed: &ObservedTraffic,
 ) -> anyhow::Result<(Arc<Audit>, ReportWriter)> {
     let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
     let (key, now) = (outputs.hash_key(), clock.time());
-    let options = args.observer.audit_options();
+    let mut options = args.observer.audit_options();
+    options.observer = observed.observer();
     let audit = Audit::start_with(Arc::clone(queue), live, key, name, now, &options);
     let audit = Arc::new(audit.context("no auditor")?);
     let writer = ReportWriter::start(outputs, &audit, live, name, clock)?;
@@ -204,12 +209,20 @@ fn begin_audit(
 }
 
 /// The threads of this process, for the watchdog; `control` is the control loop.
-fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &ReportWriter) -> WatchedThreads {
+fn watched(
+    control: &Pulse,
+    serving: &Serving,
+    audit: &Audit,
+    writer: &ReportWriter,
+    observed: &ObservedTraffic,
+) -> WatchedThreads {
+    let mut others = vec![audit.pulse().clone(), writer.pulse().clone()];
+    others.extend(observed.pulse().cloned());
     let mut runners = serving.runners();
     runners.push(Runner::new("runtime", Handle::current()));
     WatchedThreads {
         vital: vec![control.clone()],
-        others: vec![audit.pulse().clone(), writer.pulse().clone()],
+        others,
         runners,
     }
 }

@@ -16,9 +16,9 @@ use cqlens_audit::{
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
-    /// Snapshots, or folders of them
+    /// Snapshots, folders of them, or recordings
     ///
-    /// In a folder, the files that end in .cqlens.json.gz or .cqlens.json.
+    /// In a folder, the files that end in .cqlens.json.gz or .cqlens.json; of a recording, those in its folder snapshots.
     #[arg(required = true, value_name = "SNAPSHOT")]
     pub(super) snapshots: Vec<PathBuf>,
     /// How the report is written

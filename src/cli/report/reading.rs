@@ -18,6 +18,7 @@ use cqlens_audit::{
     window::{Snapshot, SnapshotError},
 };
 use cqlens_proxy::files;
+use cqlens_rehearse::recording::{SNAPSHOTS, is_recording};
 
 /// So often reading begins anew because files have gone that were there: a proxy merges or removes old ones.
 pub(super) const MOST_ATTEMPTS: usize = 5;
@@ -240,7 +241,10 @@ fn open(file: &FoundFile) -> anyhow::Result<Option<fs::File>> {
 pub(super) fn files(named: &[PathBuf]) -> anyhow::Result<Vec<FoundFile>> {
     let mut files = Vec::new();
     for path in named {
-        if path.is_dir() {
+        let of_recording = path.join(SNAPSHOTS);
+        if of_recording.is_dir() && is_recording(path) {
+            files.extend(listed(&of_recording)?);
+        } else if path.is_dir() {
             files.extend(listed(path)?);
         } else {
             files.push(FoundFile {

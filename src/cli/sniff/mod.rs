@@ -8,6 +8,7 @@ mod running;
 
 use std::{
     io::{self, Write},
+    path::Path,
     process::ExitCode,
     sync::{
         Arc,
@@ -22,31 +23,60 @@ use running::SniffRun;
 
 use super::{
     hash_key::hash_key,
+    log,
     output::Outputs,
+    recording::{self, RecordArgs, Recording},
     schema_file, screen,
     settings::Settings,
     signals::{self, EndPatience, SignalRequest},
 };
-use cqlens_audit::report::{Format, Report};
+use cqlens_audit::{
+    audit,
+    report::{Format, Report},
+};
+use cqlens_rehearse::{digest::DigestKey, left_out::LeftOutCounts, observe::Exchanges};
 use cqlens_sniff::{Captures, Options};
 
 /// Reads the captures to their end, or until SIGINT or SIGTERM.
 ///
 /// # Errors
 /// A capture, schema file or output that cannot be used.
-pub(super) fn run(mut args: Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+    read(args, settings, None)
+}
+
+/// The same, with a recording in that folder.
+///
+/// # Errors
+/// As [`run`], and a recording that cannot be written.
+pub(super) fn record(
+    args: Args,
+    settings: &Settings,
+    folder: &Path,
+    record: &RecordArgs,
+) -> anyhow::Result<ExitCode> {
+    recording::make_folder(folder)?;
+    read(args, settings, Some((folder, record)))
+}
+
+fn read(
+    mut args: Args,
+    settings: &Settings,
+    record: Option<(&Path, &RecordArgs)>,
+) -> anyhow::Result<ExitCode> {
     args.observer.read_password()?;
     args.check()?;
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
     let live = Arc::new(observer.live(schema));
+    let snapshots = observer.snapshot_folders(record.map(|(folder, _)| folder));
     let key = hash_key(
         observer.hash_key_file.as_deref(),
-        observer.snapshot_dir.as_deref(),
+        snapshots.first().map(|(folder, _)| folder.as_path()),
     )?;
     let outputs = Outputs::open(
         observer.report_file(args.format)?,
-        observer.snapshot_folder(),
+        snapshots,
         key,
         settings.judging().clone(),
     )?
@@ -71,11 +101,18 @@ pub(super) fn run(mut args: Args, settings: &Settings) -> anyhow::Result<ExitCod
             stop: Arc::clone(&stop),
         },
     )?;
-    let report = SniffRun::start(&args, captures, live, outputs, &runtime, stop)?.until_end()?;
+    let mut options = observer.replay_options();
+    let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &mut options));
+    let recording = recording.transpose()?;
+    let run = SniffRun::start(&args, captures, live, outputs, &runtime, stop, &options)?;
+    let report = run.until_end()?;
+    let recorded = recording.as_ref().map(|recording| recording.end(PATIENCE.first));
     end.done();
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();
-    if observer.report.is_none() && observer.snapshot_dir.is_none() {
+    if let Some(recorded) = &recorded {
+        log::said(recorded);
+    } else if observer.report.is_none() && observer.snapshot_dir.is_none() {
         print(&report, args.format.unwrap_or(Format::Md))?;
     }
     if let Some(path) = &observer.report {
@@ -86,6 +123,19 @@ pub(super) fn run(mut args: Args, settings: &Settings) -> anyhow::Result<ExitCod
         Some(severity) if fails(severity) => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Begins a recording, which the auditor hands its exchanges to.
+fn begin(
+    folder: &Path,
+    record: &RecordArgs,
+    source: &str,
+    options: &mut audit::Options,
+) -> anyhow::Result<Recording> {
+    let (key, left_out) = (DigestKey::random(), Arc::<LeftOutCounts>::default());
+    let recording = Recording::begin(folder, record, source, key, &left_out, true)?;
+    options.observer = Exchanges::observer(key, vec![recording.taker()], left_out);
+    Ok(recording)
 }
 
 /// The first signal ends reading, and the report is over what was read until then; one that cannot be written

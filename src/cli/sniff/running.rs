@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cli::output::Outputs;
 use cqlens_audit::{
-    audit::Audit,
+    audit::{self, Audit},
     capture::{Moment, ReplayQueue},
     catalog::Live,
     report::Report,
@@ -79,6 +79,7 @@ impl<'a> SniffRun<'a> {
         mut outputs: Outputs,
         runtime: &Runtime,
         stop: Arc<AtomicBool>,
+        options: &audit::Options,
     ) -> anyhow::Result<Self> {
         let first = captures.first_time();
         let start = first.map_or_else(Timestamp::now, Moment::timestamp);
@@ -91,7 +92,7 @@ impl<'a> SniffRun<'a> {
             outputs.hash_key(),
             &source,
             start,
-            &args.observer.replay_options(),
+            options,
         )
         .context("no auditor")?;
         outputs.begin(&live, &source, start)?;

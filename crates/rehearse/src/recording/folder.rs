@@ -61,19 +61,22 @@ fn is_named(path: &Path) -> bool {
 }
 
 /// Makes the folder, for its owner alone. One that is there already stays as it is.
-pub(super) fn make(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// A folder that cannot be made.
+pub fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Creates a file for its owner alone, named after the source and a time: `20261121T060000000Z-<source>`.
-pub(super) fn create(folder: &Path, source: &str, at: Timestamp) -> io::Result<(PathBuf, File)> {
+pub(super) fn create(folder: &Path, source: &str, at: Timestamp) -> io::Result<File> {
     let mut at = at;
     loop {
         let stamp = at.strftime("%Y%m%dT%H%M%S%.3fZ").to_string().replace('.', "");
         let path = folder.join(format!("{stamp}-{}{ENDING}", part_of_name(source)));
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => return Ok((path, file)),
+            Ok(file) => return Ok(file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 at = at
                     .checked_add(Duration::from_millis(1))

@@ -15,7 +15,7 @@ mod reader;
 mod recorder;
 mod writer;
 
-pub use folder::{ENDING, Limits, SNAPSHOTS, is_recording};
+pub use folder::{ENDING, Limits, SNAPSHOTS, is_recording, make as make_folder};
 pub use format::{End, FORMAT, Header, RecordedValues};
 pub use reader::{Fault, RecordingError, RecordingReader, Statement};
 pub use recorder::{Recorder, RecorderCounts};

@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
     path::PathBuf,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -113,10 +113,11 @@ impl RecordingWriter {
             digest_key,
             limits,
         } = &self.settings;
-        self.removed +=
-            folder::remove_surplus(folder, source, limits, limits.file_bytes(), SystemTime::now())?;
         let started = Timestamp::from_microsecond(first.at_us).unwrap_or_default();
-        let (_, file) = folder::create(folder, source, started)?;
+        let file = folder::create(folder, source, started)?;
+        // Files are dated by the clock of the file system, which may be another machine's.
+        let now = file.metadata()?.modified()?;
+        self.removed += folder::remove_surplus(folder, source, limits, limits.file_bytes(), now)?;
         let header = Header {
             format: FORMAT.to_owned(),
             cqlens: env!("CARGO_PKG_VERSION").to_owned(),

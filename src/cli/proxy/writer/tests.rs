@@ -79,7 +79,7 @@ async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
 fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
     let outputs = Outputs::open(
         Some((report.to_owned(), Format::Json)),
-        None,
+        Vec::new(),
         HashKey::random(),
         Judging::default(),
     )

@@ -1,0 +1,61 @@
+//! What takes the exchanges that the audit sees: a recording.
+
+use std::{sync::Arc, time::Duration};
+
+use super::args::Args;
+use crate::cli::recording::Recording;
+use cqlens_audit::{audit::observe::Observer, pulse::Pulse};
+use cqlens_rehearse::{
+    digest::DigestKey,
+    left_out::LeftOutCounts,
+    observe::{Exchanges, TakeExchange},
+};
+
+/// Who is handed exchanges beside the audit, for as long as the process lives.
+pub(super) struct ObservedTraffic {
+    key: DigestKey,
+    left_out: Arc<LeftOutCounts>,
+    recording: Option<Recording>,
+}
+
+/// How long the end of a recording may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl ObservedTraffic {
+    /// Begins what the settings ask for, as the source called `name`.
+    ///
+    /// # Errors
+    /// A recording that cannot be written.
+    pub(super) fn begin(args: &Args, name: &str) -> anyhow::Result<Self> {
+        let (key, left_out) = (DigestKey::random(), Arc::default());
+        let folder = args.record.as_deref();
+        let recording =
+            folder.map(|folder| Recording::begin(folder, &args.record_args, name, key, &left_out, false));
+        Ok(Self {
+            key,
+            recording: recording.transpose()?,
+            left_out,
+        })
+    }
+
+    /// For the audit; none where nothing is asked for, which costs nothing then.
+    pub(super) fn observer(&self) -> Observer {
+        let takers: Vec<Arc<dyn TakeExchange>> = self.recording.iter().map(Recording::taker).collect();
+        match takers.is_empty() {
+            true => Observer::default(),
+            false => Exchanges::observer(self.key, takers, Arc::clone(&self.left_out)),
+        }
+    }
+
+    /// The signs of life of its threads.
+    pub(super) fn pulse(&self) -> Option<&Pulse> {
+        self.recording.as_ref().map(Recording::pulse)
+    }
+
+    /// Writes what waits, once the audit has ended.
+    pub(super) fn end(&self) {
+        if let Some(recording) = &self.recording {
+            tracing::info!("{}", recording.end(PATIENCE));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `cqlens record`: recordings out of captures.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use super::{recording::RecordArgs, settings::Settings, sniff};
+
+/// Record the requests of packet captures
+///
+/// A recording has requests with their values or hashes of them, digests of responses, and the windows that `report` makes
+/// reports from. `cqlens proxy --record` writes the same of live traffic.
+#[derive(Debug, clap::Args)]
+// Groups are named after types, and that of captures has the same name.
+#[group(skip)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    captures: sniff::Args,
+    /// Folder of the recording
+    #[arg(short, long, value_name = "DIR", help_heading = "Recording")]
+    output: PathBuf,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+pub(in crate::cli) const ENDING: &str = "\
+Examples:
+  Record the traffic of a capture, to be replayed on another cluster:
+      cqlens record traffic.pcap --record-values -o recording
+  A report from a recording, and what its statements touch:
+      cqlens report recording
+      cqlens explain recording --schema schema.cql
+
+Exit codes:
+  0  done
+  1  a finding at or above --fail-on
+  2  a capture or a file that cannot be read, a recording that cannot be written";
+
+/// Reads the captures to their end, or until SIGINT or SIGTERM.
+///
+/// # Errors
+/// A capture, schema file or output that cannot be used.
+pub(super) fn run(args: Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+    sniff::record(args.captures, settings, &args.output, &args.record)
+}

@@ -1,0 +1,150 @@
+//! A recording beside an audit: its settings, and the thread that writes it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+
+use super::config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off};
+use cqlens_audit::{number, pulse::Pulse};
+use cqlens_rehearse::{
+    digest::DigestKey,
+    left_out::{LeftOut, LeftOutCounts},
+    observe::TakeExchange,
+    recording::{self, Limits, RecordedValues, Recorder, RecordingWriter, SNAPSHOTS, Settings},
+};
+
+/// How a recording is written.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Recording")]
+pub(super) struct RecordArgs {
+    /// Record values as they are: without them a recording cannot be replayed
+    ///
+    /// Otherwise keyed hashes stand in the place of values, those in the texts of statements included. Files can be read by
+    /// their owner alone in any case.
+    #[arg(long, env = "CQLENS_RECORD_VALUES", hide_short_help = true)]
+    record_values: bool,
+    /// Begin another file of the recording at this size, compressed
+    #[arg(long, env = "CQLENS_RECORD_FILE_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, hide_short_help = true)]
+    record_file_bytes: Size,
+    /// Begin another file of the recording after this time
+    #[arg(long, env = "CQLENS_RECORD_FILE_AGE", value_name = "DURATION", default_value = "10m", value_parser = positive_duration, hide_short_help = true)]
+    record_file_age: Duration,
+    /// Remove the oldest files of the recording beyond this size
+    ///
+    /// Only files of this source count and are removed. `off` keeps all.
+    #[arg(long, env = "CQLENS_RECORD_MAX_BYTES", value_name = "SIZE", default_value = "4GiB", value_parser = size_or_off, hide_short_help = true)]
+    record_max_bytes: SizeOrOff,
+    /// Remove files of the recording that are older, such as 7d or 12h
+    ///
+    /// Only files of this source are removed. `off` keeps all.
+    #[arg(long, env = "CQLENS_RECORD_KEEP", value_name = "DURATION", default_value = "7d", value_parser = age_or_off, hide_short_help = true)]
+    record_keep: OrOff,
+}
+
+impl RecordArgs {
+    fn limits(&self) -> Limits {
+        Limits {
+            file_bytes: self.record_file_bytes.0,
+            file_age: self.record_file_age,
+            bytes: self.record_max_bytes.0.map(|size| size.0),
+            age: self.record_keep.0,
+        }
+    }
+}
+
+/// Makes the folder of a recording, for its owner alone, before anything else is put into it.
+///
+/// # Errors
+/// A folder that cannot be made.
+pub(super) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    recording::make_folder(folder)
+        .with_context(|| format!("cannot write a recording to {}", folder.display()))
+}
+
+/// Where the windows of a recording go.
+pub(super) fn snapshots_of(folder: &Path) -> PathBuf {
+    folder.join(SNAPSHOTS)
+}
+
+/// A recording that is being written.
+pub(super) struct Recording {
+    folder: PathBuf,
+    recorder: Arc<Recorder>,
+}
+
+impl Recording {
+    /// Begins one of `source`, of exchanges whose digests have `key`; `left_out` counts what does not become one. With
+    /// `waits`, exchanges wait for the thread that writes.
+    ///
+    /// # Errors
+    /// A folder that cannot be made, a thread that cannot be had.
+    pub(super) fn begin(
+        folder: &Path,
+        args: &RecordArgs,
+        source: &str,
+        key: DigestKey,
+        left_out: &Arc<LeftOutCounts>,
+        waits: bool,
+    ) -> anyhow::Result<Self> {
+        let settings = Settings {
+            folder: folder.to_owned(),
+            source: source.to_owned(),
+            values: match args.record_values {
+                true => RecordedValues::Clear,
+                false => RecordedValues::Hashed,
+            },
+            digest_key: key,
+            limits: args.limits(),
+        };
+        let context = || format!("cannot write a recording to {}", folder.display());
+        let writer = RecordingWriter::open(settings).with_context(context)?;
+        let recorder = Recorder::start(writer, Arc::clone(left_out), waits).context("no recorder")?;
+        if args.record_values {
+            tracing::warn!(folder = %folder.display(), "values are recorded as they are: who can read the files can read the data");
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            recorder: Arc::new(recorder),
+        })
+    }
+
+    /// What takes its exchanges.
+    pub(super) fn taker(&self) -> Arc<dyn TakeExchange> {
+        Arc::<Recorder>::clone(&self.recorder)
+    }
+
+    /// The sign of life of its thread.
+    pub(super) fn pulse(&self) -> &Pulse {
+        self.recorder.pulse()
+    }
+
+    /// Waits until all is written, no longer than `patience`; what there is, in a sentence.
+    pub(super) fn end(&self, patience: Duration) -> String {
+        let is_whole = self.recorder.stop(patience);
+        let counts = self.recorder.counts();
+        let losses = counts.left_out.iter().filter(|(why, _)| why.is_loss());
+        let lost: u64 = losses.clone().map(|(_, count)| count).sum();
+        let mut words = format!(
+            "{} recorded in {}",
+            number::plural(counts.written, "request", "requests"),
+            self.folder.display()
+        );
+        if lost > 0 {
+            let named = losses.map(|(why, count)| reason(*why, *count));
+            let named = named.collect::<Vec<_>>().join(", ");
+            words += &format!("; {} left out: {named}", number::count(lost));
+        }
+        if !is_whole {
+            words += "; what waited to be written at the end is missing";
+        }
+        words
+    }
+}
+
+fn reason(why: LeftOut, count: u64) -> String {
+    format!("{} {}", number::count(count), why.name())
+}

@@ -1,0 +1,249 @@
+//! What recordings promise: of live traffic and of captures they have every request of an application, a report of one
+//! says what the report of the traffic has said, and no value is in them unless it was asked for.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot be set up has failed"
+)]
+
+#[path = "scenarios/verdict.rs"]
+mod verdict;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use cqlens_client::ClientOptions;
+use cqlens_node::scenario::Scenario;
+use cqlens_rehearse::{
+    digest::ResponseDigest,
+    exchange::{Effect, Page, RecordedExchange, ValueContent},
+    recording::RecordingReader,
+};
+use cqlens_testing::proxy::Proxy;
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+
+/// Runs scenarios through a proxy that records; where it was, and the proxy's own report.
+struct Live {
+    folder: tempfile::TempDir,
+    report: Value,
+}
+
+impl Live {
+    fn of(scenarios: &[&str], more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (recording, report) = (folder.path().join("recording"), folder.path().join("live.json"));
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let node = runtime.block_on(cqlens_node::Node::start(cqlens_node::Options::default()));
+        let node = node.unwrap();
+        let key = folder.path().join("hash.key");
+        let mut arguments = vec!["--window", "3600s", "--sequence-budget", "100"];
+        let paths = [
+            ("--report", &report),
+            ("--record", &recording),
+            ("--hash-key-file", &key),
+        ];
+        for (flag, path) in paths {
+            arguments.extend([flag, path.to_str().unwrap()]);
+        }
+        arguments.extend(more);
+        let proxy = Proxy::start(PROGRAM, node.address(), &arguments);
+        for id in scenarios {
+            let text = |name| verdict::text(id, name);
+            let scenario = Scenario::parse(id, &text("schema.cql"), &text("traffic.toml")).unwrap();
+            let ran = runtime.block_on(scenario.run(proxy.address, &ClientOptions::default()));
+            ran.unwrap();
+        }
+        let ended = proxy.stop(Duration::from_secs(60));
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        assert!(ended.log.contains(" recorded in "), "{}", ended.log);
+        assert!(!ended.log.contains("left out"), "{}", ended.log);
+        let report = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+        Self { folder, report }
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.folder.path().join("recording")
+    }
+}
+
+fn cqlens(arguments: &[&str]) -> Output {
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code().is_some_and(|code| code < 2), "{said}");
+    output
+}
+
+fn read(recording: &Path) -> Vec<RecordedExchange> {
+    let mut reader = RecordingReader::open(recording).unwrap();
+    let exchanges = reader.by_ref().collect();
+    assert!(reader.faults().is_empty(), "{:?}", reader.faults());
+    exchanges
+}
+
+/// All that the files of a recording hold, snapshots included.
+fn contents(folder: &Path) -> String {
+    let mut contents = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            contents += &self::contents(&path);
+        } else {
+            let mut bytes = Vec::new();
+            let mut input = flate2::read::MultiGzDecoder::new(fs::File::open(&path).unwrap());
+            std::io::Read::read_to_end(&mut input, &mut bytes).unwrap();
+            contents += &String::from_utf8_lossy(&bytes);
+        }
+    }
+    contents
+}
+
+#[test]
+fn a_report_of_a_recording_says_what_the_live_one_has_said() {
+    let live = Live::of(
+        &[
+            "groups-normalised",
+            "null-insert",
+            "queue",
+            "lab-buckets",
+            "in-query",
+            "unpaged-read",
+        ],
+        &[],
+    );
+    let recording = live.recording();
+    let output = cqlens(&["report", recording.to_str().unwrap(), "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(live.report["findings"].as_array().unwrap().len() > 5);
+    for part in ["findings", "patterns", "tables", "sequences", "totals"] {
+        assert_eq!(report[part], live.report[part], "{part}");
+    }
+    // As many requests of each pattern as the audit has counted.
+    let mut recorded = BTreeMap::<String, u64>::new();
+    for exchange in read(&recording) {
+        let pattern = exchange.request.pattern.unwrap().to_string();
+        *recorded.entry(pattern).or_default() += 1;
+    }
+    let patterns = live.report["patterns"].as_array().unwrap().iter();
+    let audited = patterns
+        .map(|pattern| {
+            let id = pattern["id"].as_str().unwrap().to_owned();
+            (id, pattern["count"].as_u64().unwrap())
+        })
+        .filter(|(id, _)| recorded.contains_key(id));
+    assert_eq!(audited.collect::<BTreeMap<_, _>>(), recorded);
+    // What its statements touch.
+    let explained = cqlens(&["explain", recording.to_str().unwrap()]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("SELECT"), "{explained}");
+}
+
+#[test]
+fn no_value_is_recorded_unless_it_is_asked_for_and_nobody_else_can_read_the_files() {
+    // Of the scenario, as they stand in its traffic.
+    let hidden = Live::of(&["users-two-tables"], &[]);
+    let shown = Live::of(&["users-two-tables"], &["--record-values"]);
+    let texts = |live: &Live| {
+        let exchanges = read(&live.recording()).into_iter();
+        let values = exchanges.flat_map(|exchange| exchange.request.statements);
+        let values = values.flat_map(|statement| statement.values);
+        values.map(|value| value.content).collect::<Vec<_>>()
+    };
+    let is_hashed = |value: &ValueContent| !matches!(value, ValueContent::Bytes(_));
+    assert!(texts(&hidden).iter().all(is_hashed));
+    let bytes: BTreeSet<_> = texts(&shown)
+        .into_iter()
+        .filter_map(|value| match value {
+            ValueContent::Bytes(bytes) if bytes.len() >= 8 => String::from_utf8(bytes.to_vec()).ok(),
+            _ => None,
+        })
+        .collect();
+    assert!(bytes.len() > 10, "{bytes:?}");
+    let contents = contents(&hidden.recording());
+    for text in bytes {
+        assert!(!contents.contains(&text), "{text}");
+    }
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = hidden.recording();
+    assert_eq!(mode(&folder), 0o700);
+    let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = entries.filter(|path| path.is_file()).collect();
+    assert!(!files.is_empty());
+    assert!(files.iter().all(|file| mode(file) == 0o600));
+}
+
+/// Of the same session, in every version and compression, of three drivers.
+#[test]
+fn captures_of_drivers_become_recordings_of_all_that_they_have_sent() {
+    let captures = Path::new("tests/sniff/captures");
+    for name in [
+        "python-v3-lz4.pcap",
+        "python-v4-lz4.pcap",
+        "python-v5-lz4.pcap",
+        "gocql-v3-none.pcap.gz",
+        "gocql-v4-lz4.pcap.gz",
+        "gocql-v5-lz4.pcap.gz",
+        "java-v3-lz4.pcap.zst",
+        "java-v4-none.pcap.zst",
+        "java-v5-lz4.pcap.zst",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("recording");
+        let output = cqlens(&[
+            "record",
+            captures.join(name).to_str().unwrap(),
+            "-o",
+            recording.to_str().unwrap(),
+            "--record-values",
+        ]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains(" recorded in ") && !said.contains("left out"),
+            "{name}: {said}"
+        );
+        let exchanges = read(&recording);
+        let requests = || exchanges.iter().map(|exchange| &exchange.request);
+        let statements = || requests().flat_map(|request| &request.statements);
+        assert!(exchanges.len() >= 10, "{name}: {}", exchanges.len());
+        for is_prepared in [true, false] {
+            assert!(
+                statements().any(|statement| statement.is_prepared == is_prepared),
+                "{name}"
+            );
+        }
+        let mut values = statements().flat_map(|statement| &statement.values);
+        assert!(values.any(|value| value.content == ValueContent::Null), "{name}");
+        let effects: BTreeSet<_> = requests().map(|request| request.effect).collect();
+        let mut usual = vec![Effect::Read, Effect::Write, Effect::Definition];
+        // The sessions without compression have more in them.
+        if name.contains("none") {
+            usual.extend([Effect::Counter, Effect::Conditional]);
+            let batches = requests().filter(|request| request.batch.is_some());
+            assert_eq!(batches.count(), 3, "{name}");
+        }
+        assert_eq!(effects, usual.into_iter().collect(), "{name}");
+        let later = requests().filter(|request| matches!(request.page, Page::After(_)));
+        assert!(later.count() >= 2, "{name}");
+        assert!(
+            exchanges
+                .iter()
+                .any(|exchange| matches!(exchange.response, ResponseDigest::Rows(_))),
+            "{name}"
+        );
+        assert!(
+            exchanges
+                .iter()
+                .all(|exchange| exchange.response != ResponseDigest::Missing),
+            "{name}"
+        );
+        assert!(requests().all(|request| request.page != Page::Unknown), "{name}");
+    }
+}
