@@ -152,6 +152,7 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "crates/proxy/src",
     "crates/audit/src/capture",
     "crates/node/src",
+    "crates/rehearse/src/target",
     "crates/testing/src",
 ];
 

@@ -2,3 +2,9 @@
 
 pub mod digest;
 pub mod exchange;
+pub mod gate;
+pub mod left_out;
+pub mod statement;
+pub mod target;
+#[cfg(test)]
+mod testing;
