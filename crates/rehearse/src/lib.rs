@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod compare;
 pub mod digest;
 pub mod exchange;
 pub mod gate;
