@@ -30,6 +30,7 @@ mod exchange;
 pub mod failure;
 mod key_hash;
 mod node_figures;
+pub mod observe;
 mod once;
 mod open_window;
 mod pipeline;
@@ -65,6 +66,7 @@ pub use exchange::request_key::RequestKey;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use node_figures::{Histogram, ReadHistograms, TraceEvent};
+use observe::Observer;
 pub use once::Once;
 use open_window::{OpenWindow, lock};
 use parking_lot::Mutex;
@@ -119,6 +121,8 @@ impl fmt::Debug for Watch {
 pub struct Options {
     /// Who sees the requests.
     pub watch: Watch,
+    /// Who sees the exchanges.
+    pub observer: Observer,
     /// How much of clients' addresses stands in windows and reports.
     pub client_addresses: ClientAddresses,
     /// How much the window that is being filled holds.

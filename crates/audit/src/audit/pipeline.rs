@@ -23,6 +23,7 @@ use crate::audit::{
         builder::ExchangeBuilder,
         deferred::{self, Deferred, DeferredExchange},
     },
+    observe::{ObservedExchange, Observer},
     open_window::OpenWindow,
     sequence::{Relating, SequenceRecorder},
     statement::ids::ClientIds,
@@ -38,6 +39,7 @@ use crate::{
 pub(crate) struct Pipeline {
     live: Arc<Live>,
     watch: Watch,
+    observer: Observer,
     relating: Relating,
     /// For what waits; exchanges have the data path's times.
     pub(crate) clock: Clock,
@@ -58,7 +60,13 @@ enum Pass {
 }
 
 impl Pipeline {
-    pub(crate) fn new(live: Arc<Live>, key: HashKey, watch: Watch, relating: Relating) -> Self {
+    pub(crate) fn new(
+        live: Arc<Live>,
+        key: HashKey,
+        watch: Watch,
+        observer: Observer,
+        relating: Relating,
+    ) -> Self {
         Self {
             clock: Clock::start(),
             clients: ClientIds::default(),
@@ -69,6 +77,7 @@ impl Pipeline {
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
+            observer,
             relating,
         }
     }
@@ -76,7 +85,8 @@ impl Pipeline {
     /// Forgets everything but the exchanges that wait, and the ids that connections have.
     pub(crate) fn begin_anew(&mut self, open: &mut OpenWindow) {
         let (live, watch) = (Arc::clone(&self.live), self.watch.clone());
-        let fresh = Self::new(live, self.builder.key, watch, self.relating);
+        let observer = self.observer.clone();
+        let fresh = Self::new(live, self.builder.key, watch, observer, self.relating);
         let before = std::mem::replace(self, fresh);
         self.deferred = before.deferred;
         self.clients = before.clients;
@@ -95,8 +105,14 @@ impl Pipeline {
                     self.deferred.push(session, raw, self.clock.now());
                 }
             }
-            ConnectionEvent::UndecodedRequest => coverage.undecoded += 1,
-            ConnectionEvent::MissingRequests(missing) => count_missing(coverage, missing),
+            ConnectionEvent::UndecodedRequest => {
+                coverage.undecoded += 1;
+                self.observer.miss(1);
+            }
+            ConnectionEvent::MissingRequests(missing) => {
+                count_missing(coverage, missing);
+                self.observer.miss(missing.requests);
+            }
             ConnectionEvent::LostResponse => coverage.responses_lost += 1,
         }
     }
@@ -154,6 +170,7 @@ impl Pipeline {
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
                 open.window.coverage.undecoded += 1;
+                self.observer.miss(1);
                 return false;
             }
         };
@@ -167,6 +184,7 @@ impl Pipeline {
             self.sequences.forget_ids();
         }
         let mut execution = self.builder.execution(request, raw, session);
+        let is_observed = self.observer.at_work().is_some();
         let plain = plain_rows(raw);
         let (readable, response_decoded);
         let answer = match (&plain, &raw.response) {
@@ -176,7 +194,7 @@ impl Pipeline {
             }
             (None, Some((response, at))) => {
                 let are_rows_read = execution.as_ref().is_some_and(|execution| {
-                    effects::may_show_schema(session, execution) || execution.is_scan()
+                    is_observed || effects::may_show_schema(session, execution) || execution.is_scan()
                 });
                 readable = answer::readable(response, session.extensions, are_rows_read);
                 response_decoded = answer::decode(response, &readable, session.extensions);
@@ -205,6 +223,10 @@ impl Pipeline {
         let exchange = self.builder.exchange(session, sender, decoded, &mut execution);
         if may_wait && deferred::may_become_clear(&exchange) {
             return true;
+        }
+        if let Some(observe) = self.observer.at_work() {
+            let prepared = &self.live.prepared;
+            observe.see(&ObservedExchange::of(&exchange, decoded, session, prepared));
         }
         self.record(open, &exchange, raw, session);
         let keys = self.builder.keys.named();
@@ -356,6 +378,7 @@ mod tests {
             Arc::clone(&live),
             HashKey::random(),
             Watch::default(),
+            Observer::default(),
             Relating::default(),
         );
         let memory = Part::new("test", 1 << 20);
