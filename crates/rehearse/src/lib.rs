@@ -5,6 +5,7 @@ pub mod digest;
 pub mod exchange;
 pub mod gate;
 pub mod left_out;
+pub mod rehearsal;
 pub mod statement;
 pub mod target;
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub struct StatementFacts {
     pub shape: Arc<str>,
     /// The keyspaces that the text names; an unqualified table is of the request's.
     pub keyspaces: BTreeSet<Box<str>>,
+    /// The tables, each with its keyspace where the text names it.
+    pub tables: Vec<(Option<Box<str>>, Box<str>)>,
     /// Whether a table is of the request's keyspace.
     pub is_unqualified: bool,
     /// Whether it is `USE`.
@@ -71,6 +73,7 @@ impl StatementFacts {
             return Self {
                 shape: Template::unparsed(cql).text.into(),
                 keyspaces: BTreeSet::new(),
+                tables: Vec::new(),
                 is_unqualified: true,
                 is_use: false,
                 unstable: Unstable::NOTHING,
@@ -83,6 +86,7 @@ impl StatementFacts {
                 .iter()
                 .filter_map(|table| Some(table.keyspace.as_ref()?.as_str().into()))
                 .collect(),
+            tables: tables.iter().map(|table| table_key(table)).collect(),
             is_unqualified: tables.iter().any(|table| table.keyspace.is_none()),
             is_use: matches!(statement.body, Body::Use(_)),
             unstable: unstable(&statement),
@@ -94,6 +98,11 @@ impl StatementFacts {
         let unqualified = of_request.filter(|_| self.is_unqualified);
         self.keyspaces.iter().map(AsRef::as_ref).chain(unqualified)
     }
+}
+
+fn table_key(table: &QualifiedName<'_>) -> (Option<Box<str>>, Box<str>) {
+    let keyspace = table.keyspace.as_ref().map(|keyspace| keyspace.as_str().into());
+    (keyspace, table.name.as_str().into())
 }
 
 /// Whether a keyspace describes the cluster itself.

@@ -113,6 +113,8 @@ pub enum NotCompared {
     Unsettled,
     /// The table was written by requests that were not sent.
     AfterUnsentWrites,
+    /// Too many differences wait to be looked at again.
+    TooManyDoubts,
 }
 
 impl NotCompared {
@@ -125,6 +127,7 @@ impl NotCompared {
             Self::UnknownColumns => "columns to leave out are unknown",
             Self::UnfinishedRead => "not read to the end",
             Self::Unsettled => "data was changing",
+            Self::TooManyDoubts => "too many differences at once",
             Self::AfterUnsentWrites => "writes to the table were not sent",
         }
     }

@@ -72,8 +72,10 @@ pub struct Noise {
 /// Something to count of a pattern.
 #[derive(Debug, Clone)]
 pub enum Counted {
-    /// A request of the first cluster, with its latency.
-    Execution(Option<Duration>),
+    /// A request of the first cluster.
+    Execution,
+    /// The first cluster's latency.
+    FirstAnswered(Duration),
     /// It was not sent, or not answered.
     LeftOut(LeftOut),
     /// The other cluster's latency.
@@ -163,12 +165,8 @@ impl Tally {
 impl PatternTally {
     fn count(&mut self, counted: Counted) {
         match counted {
-            Counted::Execution(latency) => {
-                self.executions += 1;
-                if let Some(latency) = latency {
-                    self.first_latency.record(latency);
-                }
-            }
+            Counted::Execution => self.executions += 1,
+            Counted::FirstAnswered(latency) => self.first_latency.record(latency),
             Counted::LeftOut(why) => *self.left_out.entry(why).or_default() += 1,
             Counted::Answered(latency) => self.other_latency.record(latency),
             Counted::Equal => self.compared += 1,
@@ -267,7 +265,7 @@ mod tests {
     fn merged_tallies_are_those_of_all() {
         let counts = [
             ("a", Counted::Differs(example(7, DifferenceKind::Rows))),
-            ("a", Counted::Execution(Some(Duration::from_millis(1)))),
+            ("a", Counted::FirstAnswered(Duration::from_millis(1))),
             ("b", Counted::Equal),
             ("a", Counted::Differs(example(9, DifferenceKind::RowCount))),
             ("b", Counted::LeftOut(LeftOut::TimedOut)),

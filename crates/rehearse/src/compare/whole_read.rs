@@ -31,8 +31,17 @@ struct Read {
 pub enum PageStep {
     /// More pages follow.
     GoesOn,
-    /// The read is at its end, or has only one page.
-    Ended(Verdict),
+    /// The result has only one page, or it cannot be said of which read it is.
+    Single(Verdict),
+    /// The read is at its end.
+    Ended {
+        /// What was found.
+        verdict: Verdict,
+        /// The sum of the first cluster's pages.
+        expected: RowsDigest,
+        /// The sum of the other's.
+        actual: RowsDigest,
+    },
     /// The first cluster is at its end and the other is not: the rest has to be read, to be compared with this.
     AskWhole(RowsDigest),
 }
@@ -60,7 +69,7 @@ impl WholeReads {
             compare(&rows(expected), &rows(actual), terms, excluded)
         };
         if is_first && !expected.has_more && !actual.has_more {
-            return PageStep::Ended(verdict(expected, actual, terms));
+            return PageStep::Single(verdict(expected, actual, terms));
         }
         let before = match page {
             Page::First => Some(Read::new()),
@@ -68,11 +77,8 @@ impl WholeReads {
             Page::Unknown => None,
         };
         let Some(mut read) = before else {
-            // The pages before it are not known: this one stands for itself.
-            return PageStep::Ended(match has_same_borders {
-                true => verdict(expected, actual, terms),
-                false => Verdict::NotCompared(NotCompared::UnfinishedRead),
-            });
+            // The pages before it are not known.
+            return PageStep::Single(Verdict::NotCompared(NotCompared::UnfinishedRead));
         };
         read.has_same_borders &= has_same_borders;
         if read.has_same_borders && read.found.is_none() {
@@ -88,7 +94,11 @@ impl WholeReads {
         if actual.has_more {
             return PageStep::AskWhole(read.expected);
         }
-        PageStep::Ended(read.end(terms, verdict))
+        PageStep::Ended {
+            verdict: read.end(terms, verdict),
+            expected: read.expected,
+            actual: read.actual,
+        }
     }
 
     fn keep(&mut self, number: u64, read: Read) {
@@ -113,15 +123,15 @@ impl Read {
         }
     }
 
-    fn end(self, terms: &Terms, verdict: impl Fn(&RowsDigest, &RowsDigest, &Terms) -> Verdict) -> Verdict {
-        match self.found {
+    fn end(&self, terms: &Terms, verdict: impl Fn(&RowsDigest, &RowsDigest, &Terms) -> Verdict) -> Verdict {
+        match &self.found {
             // The order inside pages is known only where they have the same borders.
             Some(Verdict::Differs(difference))
                 if difference.kind == DifferenceKind::Order && !self.has_same_borders =>
             {
                 Verdict::Equal
             }
-            Some(found) if self.has_same_borders => found,
+            Some(found) if self.has_same_borders => found.clone(),
             _ if self.has_same_borders => Verdict::Equal,
             _ => verdict(&self.expected, &self.actual, &unordered(terms)),
         }
@@ -198,20 +208,32 @@ mod tests {
         last
     }
 
+    fn verdict(step: PageStep) -> Verdict {
+        match step {
+            PageStep::Ended { verdict, .. } => verdict,
+            step => unreachable!("{step:?}"),
+        }
+    }
+
+    fn kind(verdict: Verdict) -> DifferenceKind {
+        match verdict {
+            Verdict::Differs(difference) => difference.kind,
+            verdict => unreachable!("{verdict:?}"),
+        }
+    }
+
     #[test]
     fn pages_that_end_elsewhere_are_compared_as_one() {
         let step = read(&[
             (page(&[1, 2], true), Some(page(&[1], true))),
             (page(&[3, 4], false), Some(page(&[2, 3, 4], false))),
         ]);
-        assert_eq!(step, PageStep::Ended(Verdict::Equal));
+        assert_eq!(verdict(step), Verdict::Equal);
         let step = read(&[
             (page(&[1, 2], true), Some(page(&[1], true))),
             (page(&[3, 4], false), Some(page(&[2, 3], false))),
         ]);
-        assert!(
-            matches!(step, PageStep::Ended(Verdict::Differs(difference)) if difference.kind == DifferenceKind::RowCount)
-        );
+        assert_eq!(kind(verdict(step)), DifferenceKind::RowCount);
     }
 
     #[test]
@@ -221,8 +243,8 @@ mod tests {
             (page(&[], false), None),
         ]);
         assert_eq!(
-            step,
-            PageStep::Ended(Verdict::Equal),
+            verdict(step),
+            Verdict::Equal,
             "an empty last page is no difference"
         );
         let step = read(&[(page(&[1, 2], false), Some(page(&[1, 2], true)))]);
@@ -235,8 +257,6 @@ mod tests {
             (page(&[1, 2], true), Some(page(&[2, 1], true))),
             (page(&[3], false), Some(page(&[3], false))),
         ]);
-        assert!(
-            matches!(step, PageStep::Ended(Verdict::Differs(difference)) if difference.kind == DifferenceKind::Order)
-        );
+        assert_eq!(kind(verdict(step)), DifferenceKind::Order);
     }
 }
