@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     exchange::{Effect, Page, RecordedRequest, ValueContent},
-    left_out::LeftOut,
+    skipped::Skipped,
     statement::{StatementCache, is_system},
 };
 
@@ -26,28 +26,28 @@ impl Permissions {
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&self, request: &RecordedRequest, statements: &mut StatementCache) -> Result<(), LeftOut> {
+    pub fn check(&self, request: &RecordedRequest, statements: &mut StatementCache) -> Result<(), Skipped> {
         let refusal = match request.effect {
             Effect::Read => None,
-            Effect::Write => Some((true, LeftOut::Write)),
-            Effect::Counter => Some((self.counters, LeftOut::Counter)),
-            Effect::Conditional => Some((self.conditional, LeftOut::Conditional)),
-            Effect::Definition => return self.definitions.then_some(()).ok_or(LeftOut::Definition),
+            Effect::Write => Some((true, Skipped::Write)),
+            Effect::Counter => Some((self.counters, Skipped::Counter)),
+            Effect::Conditional => Some((self.conditional, Skipped::Conditional)),
+            Effect::Definition => return self.definitions.then_some(()).ok_or(Skipped::Definition),
         };
         let mut touches_any = false;
         for statement in &request.statements {
             let facts = statements.facts(&statement.cql);
             if facts.is_use {
-                return Err(LeftOut::Use);
+                return Err(Skipped::Use);
             }
             for keyspace in facts.touched(request.keyspace.as_deref()) {
                 touches_any = true;
                 if is_system(keyspace) {
-                    return Err(LeftOut::SystemTable);
+                    return Err(Skipped::SystemTable);
                 }
                 match refusal {
                     Some((false, reason)) => return Err(reason),
-                    Some(_) if !self.write_keyspaces.contains(keyspace) => return Err(LeftOut::Write),
+                    Some(_) if !self.write_keyspaces.contains(keyspace) => return Err(Skipped::Write),
                     _ => {}
                 }
             }
@@ -60,13 +60,13 @@ impl Permissions {
     }
 }
 
-fn has_values(request: &RecordedRequest) -> Result<(), LeftOut> {
+fn has_values(request: &RecordedRequest) -> Result<(), Skipped> {
     let mut values = request.statements.iter().flat_map(|statement| &statement.values);
     if values.any(|value| matches!(value.content, ValueContent::Hashed { .. })) {
-        return Err(LeftOut::HashedValues);
+        return Err(Skipped::HashedValues);
     }
     match request.page {
-        Page::Unknown => Err(LeftOut::UnknownPage),
+        Page::Unknown => Err(Skipped::UnknownPage),
         Page::First | Page::After(_) => Ok(()),
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{exchange::RecordedValue, testing::request};
 
-    fn check(permissions: &Permissions, cql: &str, effect: Effect) -> Result<(), LeftOut> {
+    fn check(permissions: &Permissions, cql: &str, effect: Effect) -> Result<(), Skipped> {
         let request = RecordedRequest {
             effect,
             ..request(cql)
@@ -89,7 +89,7 @@ mod tests {
         let none = Permissions::default();
         let write = "INSERT INTO k.t (a) VALUES (1)";
         assert_eq!(check(&none, "SELECT * FROM k.t", Effect::Read), Ok(()));
-        assert_eq!(check(&none, write, Effect::Write), Err(LeftOut::Write));
+        assert_eq!(check(&none, write, Effect::Write), Err(Skipped::Write));
         let k = Permissions {
             write_keyspaces: ["k".to_owned()].into(),
             ..Permissions::default()
@@ -97,23 +97,23 @@ mod tests {
         assert_eq!(check(&k, write, Effect::Write), Ok(()));
         assert_eq!(
             check(&k, "INSERT INTO other.t (a) VALUES (1)", Effect::Write),
-            Err(LeftOut::Write)
+            Err(Skipped::Write)
         );
         assert_eq!(
             check(&k, "INSERT INTO t (a) VALUES (1)", Effect::Write),
-            Err(LeftOut::Write)
+            Err(Skipped::Write)
         );
         assert_eq!(
             check(&k, "DELETE FROM k.t WHERE a = 1 IF EXISTS", Effect::Conditional),
-            Err(LeftOut::Conditional)
+            Err(Skipped::Conditional)
         );
         assert_eq!(
             check(&k, "UPDATE k.t SET c = c + 1 WHERE a = 1", Effect::Counter),
-            Err(LeftOut::Counter)
+            Err(Skipped::Counter)
         );
         assert_eq!(
             check(&k, "TRUNCATE k.t", Effect::Definition),
-            Err(LeftOut::Definition)
+            Err(Skipped::Definition)
         );
     }
 
@@ -138,9 +138,9 @@ mod tests {
                 "DELETE FROM other.t WHERE a = 1 IF EXISTS",
                 Effect::Conditional
             ),
-            Err(LeftOut::Write)
+            Err(Skipped::Write)
         );
-        assert_eq!(check(&conditional, "not CQL", Effect::Write), Err(LeftOut::Write));
+        assert_eq!(check(&conditional, "not CQL", Effect::Write), Err(Skipped::Write));
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let none = Permissions::default();
         assert_eq!(
             check(&none, "SELECT * FROM system.local", Effect::Read),
-            Err(LeftOut::SystemTable)
+            Err(Skipped::SystemTable)
         );
         let mut hashed = request("SELECT * FROM k.t WHERE a = ?");
         hashed.statements[0].values.push(RecordedValue {
@@ -157,7 +157,7 @@ mod tests {
         });
         assert_eq!(
             none.check(&hashed, &mut StatementCache::default()),
-            Err(LeftOut::HashedValues)
+            Err(Skipped::HashedValues)
         );
     }
 }

@@ -4,8 +4,8 @@ pub mod compare;
 pub mod digest;
 pub mod exchange;
 pub mod gate;
-pub mod left_out;
 pub mod rehearsal;
+pub mod skipped;
 pub mod statement;
 pub mod target;
 #[cfg(test)]

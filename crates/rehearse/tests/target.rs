@@ -16,7 +16,7 @@ use cqlens_rehearse::{
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
     },
-    left_out::LeftOut,
+    skipped::Skipped,
     target::{Ask, Extent, Outcome, Purpose, Target, TargetSettings},
 };
 use tokio::{
@@ -218,13 +218,13 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
     }
     let mut left_out = Vec::new();
     for _ in &pages {
-        if let Outcome::LeftOut(why) = target.told().await.unwrap().outcome {
+        if let Outcome::Skipped(why) = target.told().await.unwrap().outcome {
             left_out.push(why);
         }
     }
     assert_eq!(
         left_out,
-        [LeftOut::UnknownPage; 3],
+        [Skipped::UnknownPage; 3],
         "the page before was not sent yet"
     );
     let mut counts = Vec::new();
@@ -237,7 +237,7 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
                 response: ResponseDigest::Rows(rows),
                 ..
             } => Ok((rows.count, rows.has_more)),
-            Outcome::LeftOut(why) => Err(why),
+            Outcome::Skipped(why) => Err(why),
             other => unreachable!("{other:?}"),
         });
     }
@@ -245,7 +245,7 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
         Ok((4, true)),
         Ok((4, true)),
         Ok((2, false)),
-        Err(LeftOut::NoFurtherPage),
+        Err(Skipped::NoFurtherPage),
     ];
     assert_eq!(counts, expected);
 
@@ -311,7 +311,7 @@ async fn what_a_version_cannot_express_is_left_out() {
     };
     let request = request(prepared("SELECT v FROM t WHERE a = ?", vec![not_set]));
     let told = outcome(&mut target, page(&exchange(1, request, false))).await;
-    assert_eq!(told, Outcome::LeftOut(LeftOut::NotExpressible));
+    assert_eq!(told, Outcome::Skipped(Skipped::NotExpressible));
 }
 
 /// A peer that does with each connection what it is told.
@@ -331,7 +331,7 @@ where
 }
 
 /// What became of many requests to a peer that is no node.
-async fn reasons(address: SocketAddr) -> Vec<LeftOut> {
+async fn reasons(address: SocketAddr) -> Vec<Skipped> {
     let mut settings = settings(address);
     settings.nodes[0].1.timeout = Duration::from_millis(200);
     settings.most_waiting = 50;
@@ -345,7 +345,7 @@ async fn reasons(address: SocketAddr) -> Vec<LeftOut> {
     let mut reasons = Vec::new();
     for _ in 0..50 {
         match target.told().await.unwrap().outcome {
-            Outcome::LeftOut(why) => reasons.push(why),
+            Outcome::Skipped(why) => reasons.push(why),
             answered => unreachable!("{answered:?}"),
         }
     }
@@ -359,13 +359,13 @@ async fn a_dead_target_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    assert_eq!(reasons(address).await, [LeftOut::Unreachable]);
+    assert_eq!(reasons(address).await, [Skipped::Unreachable]);
 }
 
 #[tokio::test]
 async fn a_target_that_accepts_and_says_nothing_is_unreachable() {
     let address = peer(async |_socket| std::future::pending().await).await;
-    assert_eq!(reasons(address).await, [LeftOut::Unreachable]);
+    assert_eq!(reasons(address).await, [Skipped::Unreachable]);
 }
 
 #[tokio::test]
@@ -375,7 +375,7 @@ async fn a_target_of_nonsense_is_unreachable() {
         let _ = socket.read(&mut [0; 100]).await;
     })
     .await;
-    assert_eq!(reasons(address).await, [LeftOut::Unreachable]);
+    assert_eq!(reasons(address).await, [Skipped::Unreachable]);
 }
 
 /// STARTUP is answered; what comes then is for `answer` to say.
@@ -402,7 +402,7 @@ async fn a_target_that_stalls_after_it_has_begun_costs_a_time_out() {
     assert!(
         reasons.iter().all(|why| matches!(
             why,
-            LeftOut::TimedOut | LeftOut::Unreachable | LeftOut::ConnectionLost
+            Skipped::TimedOut | Skipped::Unreachable | Skipped::ConnectionLost
         )),
         "{reasons:?}"
     );
@@ -415,7 +415,7 @@ async fn nonsense_in_place_of_a_response_loses_the_connection() {
     assert!(
         reasons
             .iter()
-            .all(|why| matches!(why, LeftOut::Unreachable | LeftOut::ConnectionLost)),
+            .all(|why| matches!(why, Skipped::Unreachable | Skipped::ConnectionLost)),
         "{reasons:?}"
     );
 }
@@ -430,7 +430,7 @@ async fn a_target_that_comes_back_is_asked_again() {
         assert_eq!(rows(outcome(&mut target, ask.clone()).await).count, 10);
         node.shutdown().await;
         let gone = outcome(&mut target, ask.clone()).await;
-        assert!(matches!(gone, Outcome::LeftOut(_)), "{gone:?}");
+        assert!(matches!(gone, Outcome::Skipped(_)), "{gone:?}");
         let options = Options {
             listen: address,
             ..Options::default()
@@ -441,7 +441,7 @@ async fn a_target_that_comes_back_is_asked_again() {
         loop {
             match outcome(&mut target, ask.clone()).await {
                 Outcome::Answered { .. } => break,
-                Outcome::LeftOut(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Outcome::Skipped(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
         node.address()

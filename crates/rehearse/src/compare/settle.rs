@@ -14,6 +14,8 @@ pub struct Doubt {
     pub extent: Extent,
     /// How often both were asked again.
     pub attempts: u8,
+    /// How often in a row the one that has to stay by its word did.
+    stable: u8,
     terms: Terms,
     /// The terms for what was recorded: of several pages the order is not known.
     terms_of_first: Terms,
@@ -35,7 +37,9 @@ pub enum Settled {
 }
 
 /// More often nobody is asked about one request.
-const MOST_ATTEMPTS: u8 = 3;
+const MOST_ATTEMPTS: u8 = 4;
+/// The other cluster may only be late with a write: a difference has to be there twice more.
+const CONFIRMATIONS: u8 = 2;
 
 impl Doubt {
     /// A difference between what was recorded and what the other cluster has answered. The terms are those for
@@ -55,6 +59,7 @@ impl Doubt {
             exchange,
             extent,
             attempts: 0,
+            stable: 0,
             terms,
             terms_of_first,
             expected,
@@ -103,11 +108,12 @@ impl Doubt {
         self.judge(difference, is_stable)
     }
 
-    fn judge(&self, difference: Difference, is_stable: bool) -> Settled {
-        match (is_stable, self.attempts < MOST_ATTEMPTS) {
-            (true, _) => Settled::Differs(difference),
-            (false, true) => Settled::AskAgain,
-            (false, false) => Settled::NotCompared(NotCompared::Unsettled),
+    fn judge(&mut self, difference: Difference, is_stable: bool) -> Settled {
+        self.stable = if is_stable { self.stable + 1 } else { 0 };
+        match self.stable >= CONFIRMATIONS {
+            true => Settled::Differs(difference),
+            false if self.attempts < MOST_ATTEMPTS => Settled::AskAgain,
+            false => Settled::NotCompared(NotCompared::Unsettled),
         }
     }
 }
@@ -143,25 +149,33 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_counts_if_the_first_cluster_gives_what_it_gave() {
+    fn a_difference_counts_if_the_first_cluster_gives_what_it_gave_twice_more() {
         let none = ExcludedColumns::new();
         assert_eq!(doubt(1, 2).both_again(rows(3), rows(3), &none), Settled::Agreed);
-        assert!(matches!(
-            doubt(1, 2).both_again(rows(1), rows(2), &none),
-            Settled::Differs(_)
-        ));
-        assert!(matches!(
-            doubt(1, 2).both_again(rows(1), rows(7), &none),
-            Settled::Differs(_)
-        ));
+        for last in [2, 7] {
+            let mut doubt = doubt(1, 2);
+            assert_eq!(doubt.both_again(rows(1), rows(2), &none), Settled::AskAgain);
+            let settled = doubt.both_again(rows(1), rows(last), &none);
+            assert!(matches!(settled, Settled::Differs(_)));
+        }
+    }
+
+    #[test]
+    fn who_is_late_with_a_write_agrees_later() {
+        let none = ExcludedColumns::new();
+        let mut doubt = doubt(1, 2);
+        assert_eq!(doubt.both_again(rows(1), rows(2), &none), Settled::AskAgain);
+        assert_eq!(doubt.both_again(rows(1), rows(1), &none), Settled::Agreed);
     }
 
     #[test]
     fn data_that_keeps_changing_is_no_difference() {
         let none = ExcludedColumns::new();
         let mut doubt = doubt(1, 2);
-        assert_eq!(doubt.both_again(rows(3), rows(4), &none), Settled::AskAgain);
-        assert_eq!(doubt.both_again(rows(5), rows(6), &none), Settled::AskAgain);
+        for round in 1..4 {
+            let (first, other) = (rows(10 * round), rows(10 * round + 1));
+            assert_eq!(doubt.both_again(first, other, &none), Settled::AskAgain);
+        }
         let unsettled = Settled::NotCompared(NotCompared::Unsettled);
         assert_eq!(doubt.both_again(rows(7), rows(8), &none), unsettled);
     }
@@ -170,10 +184,9 @@ mod tests {
     fn where_only_the_other_can_be_asked_it_has_to_stay_by_its_word() {
         let none = ExcludedColumns::new();
         assert_eq!(doubt(1, 2).other_again(rows(1), &none), Settled::Agreed);
-        assert!(matches!(
-            doubt(1, 2).other_again(rows(2), &none),
-            Settled::Differs(_)
-        ));
-        assert_eq!(doubt(1, 2).other_again(rows(3), &none), Settled::AskAgain);
+        let mut doubt = doubt(1, 2);
+        assert_eq!(doubt.other_again(rows(3), &none), Settled::AskAgain);
+        assert_eq!(doubt.other_again(rows(3), &none), Settled::AskAgain);
+        assert!(matches!(doubt.other_again(rows(3), &none), Settled::Differs(_)));
     }
 }

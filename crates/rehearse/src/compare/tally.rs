@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{Difference, DifferenceKind, Latencies, NotCompared};
-use crate::left_out::{LeftOut, LeftOutCounts};
+use crate::skipped::{Skipped, SkippedCounts};
 
 /// What was found, by pattern.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ pub struct PatternTally {
     /// Requests of the first cluster.
     pub executions: u64,
     /// Requests that were not sent or not answered, by reason.
-    pub left_out: LeftOutCounts,
+    pub left_out: SkippedCounts,
     /// Results that were compared: whole reads, whatever their pages.
     pub compared: u64,
     /// Of these, those that differed at first and no longer when both were asked again.
@@ -77,7 +77,7 @@ pub enum Counted {
     /// The first cluster's latency.
     FirstAnswered(Duration),
     /// It was not sent, or not answered.
-    LeftOut(LeftOut),
+    Skipped(Skipped),
     /// The other cluster's latency.
     Answered(Duration),
     /// A result was compared and is the same.
@@ -167,7 +167,7 @@ impl PatternTally {
         match counted {
             Counted::Execution => self.executions += 1,
             Counted::FirstAnswered(latency) => self.first_latency.record(latency),
-            Counted::LeftOut(why) => *self.left_out.entry(why).or_default() += 1,
+            Counted::Skipped(why) => *self.left_out.entry(why).or_default() += 1,
             Counted::Answered(latency) => self.other_latency.record(latency),
             Counted::Equal => self.compared += 1,
             Counted::AgreedLater => {
@@ -268,7 +268,7 @@ mod tests {
             ("a", Counted::FirstAnswered(Duration::from_millis(1))),
             ("b", Counted::Equal),
             ("a", Counted::Differs(example(9, DifferenceKind::RowCount))),
-            ("b", Counted::LeftOut(LeftOut::TimedOut)),
+            ("b", Counted::Skipped(Skipped::TimedOut)),
         ];
         let whole = tally(&counts);
         let mut merged = tally(&counts[..2]);

@@ -24,7 +24,7 @@ use crate::{
     digest::ResponseDigest,
     exchange::{Effect, Page, RecordedExchange},
     gate::Permissions,
-    left_out::LeftOut,
+    skipped::Skipped,
     statement::{StatementCache, Unstable},
     target::{Ask, Extent, Outcome, Purpose, Target, Told},
 };
@@ -125,14 +125,14 @@ impl Rehearsal {
     }
 
     /// Counts an exchange that is not to be sent.
-    pub fn leave_out(&mut self, exchange: &RecordedExchange, why: LeftOut) {
+    pub fn leave_out(&mut self, exchange: &RecordedExchange, why: Skipped) {
         self.count(exchange, Counted::Execution);
         self.note_write(exchange, false);
-        self.count(exchange, Counted::LeftOut(why));
+        self.count(exchange, Counted::Skipped(why));
     }
 
     /// Sends an exchange, or counts why not; whether it was sent.
-    pub fn offer(&mut self, exchange: RecordedExchange) -> bool {
+    pub fn offer(&mut self, exchange: Arc<RecordedExchange>) -> bool {
         if let Err(why) = self
             .settings
             .permissions
@@ -141,7 +141,6 @@ impl Rehearsal {
             self.leave_out(&exchange, why);
             return false;
         }
-        let exchange = Arc::new(exchange);
         let ask = Ask {
             exchange: Arc::clone(&exchange),
             extent: Extent::Page,
@@ -228,16 +227,16 @@ impl Rehearsal {
             }
             Purpose::First => {
                 let done = Some((exchange.connection, exchange.number));
-                let has_failed = matches!(outcome, Outcome::LeftOut(why) if why.is_failure());
+                let has_failed = matches!(outcome, Outcome::Skipped(why) if why.is_failure());
                 match outcome {
                     Outcome::Answered { response, latency } => {
                         self.count(&exchange, Counted::Answered(latency));
                         self.other_answered(&exchange, Some(response));
                     }
-                    Outcome::LeftOut(LeftOut::NoFurtherPage) => self.other_answered(&exchange, None),
-                    Outcome::LeftOut(why) => {
+                    Outcome::Skipped(Skipped::NoFurtherPage) => self.other_answered(&exchange, None),
+                    Outcome::Skipped(why) => {
                         self.pairs.forget(exchange.number);
-                        self.count(&exchange, Counted::LeftOut(why));
+                        self.count(&exchange, Counted::Skipped(why));
                     }
                 }
                 Turn { done, has_failed }
@@ -260,7 +259,7 @@ impl Rehearsal {
                     self.count(&exchange, Counted::Noise(verdict != Verdict::Equal));
                 }
             }
-            (Purpose::Noise, Outcome::LeftOut(_)) => {
+            (Purpose::Noise, Outcome::Skipped(_)) => {
                 self.pairs.take_noise(exchange.number);
             }
             (Purpose::First, Outcome::Answered { response, latency }) => {
@@ -270,7 +269,7 @@ impl Rehearsal {
                     self.judge(&exchange, &expected, actual);
                 }
             }
-            (Purpose::First, Outcome::LeftOut(_)) => {
+            (Purpose::First, Outcome::Skipped(_)) => {
                 if self.pairs.forget(exchange.number) {
                     self.count(&exchange, Counted::NotCompared(NotCompared::FirstUnknown));
                 }
@@ -369,7 +368,7 @@ impl Rehearsal {
                 First::AskedAgain(first) | First::AskedBeside(first) => first.send(ask.clone()),
             };
             if let Err(why) = first.and_then(|()| self.other.send(ask)) {
-                self.answered_again(number, Side::Other, Outcome::LeftOut(why));
+                self.answered_again(number, Side::Other, Outcome::Skipped(why));
             }
         }
     }
@@ -504,8 +503,8 @@ impl Rehearsal {
     /// Whether writes came between the first response and the last.
     fn was_written_meanwhile(&mut self, exchange: &RecordedExchange) -> bool {
         let tables = tables(&mut self.statements, exchange);
-        // Three attempts, each after twice as long, and the time before the first.
-        let since = Instant::now().checked_sub(self.settings.ask_again_after * 16);
+        // All attempts, each after twice as long, and the time before the first.
+        let since = Instant::now().checked_sub(self.settings.ask_again_after * 32);
         tables.iter().any(|table| self.writes.any_since(table, since))
     }
 }

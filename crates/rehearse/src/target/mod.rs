@@ -32,7 +32,7 @@ use self::{job::Job, pages::Pages, prepared::PreparedCache, sets::Sets};
 use crate::{
     digest::{DigestKey, ResponseDigest},
     exchange::{Page, RecordedExchange},
-    left_out::LeftOut,
+    skipped::Skipped,
 };
 
 /// How to reach a cluster.
@@ -121,7 +121,7 @@ pub enum Outcome {
         latency: Duration,
     },
     /// None came.
-    LeftOut(LeftOut),
+    Skipped(Skipped),
 }
 
 /// A cluster that requests are sent to; connections are closed when it is dropped.
@@ -187,14 +187,14 @@ impl Target {
     ///
     /// # Errors
     /// If too many wait: then nothing will be told of it.
-    pub fn send(&self, ask: Ask) -> Result<(), LeftOut> {
+    pub fn send(&self, ask: Ask) -> Result<(), Skipped> {
         let core = &self.core;
         let bytes = job::weight(&ask.exchange);
         let settings = &core.settings;
         let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting
             || core.waiting_bytes.load(Ordering::Relaxed) + bytes > settings.most_waiting_bytes;
         if is_full {
-            return Err(LeftOut::QueueFull);
+            return Err(Skipped::QueueFull);
         }
         core.waiting.fetch_add(1, Ordering::Relaxed);
         core.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -214,13 +214,13 @@ impl Target {
                 match found {
                     pages::Found::Ready(job) => self.sets.route(&self.core, job),
                     pages::Found::Waiting => {}
-                    pages::Found::Missing(job, why) => self.core.finish(job, Outcome::LeftOut(why)),
+                    pages::Found::Missing(job, why) => self.core.finish(job, Outcome::Skipped(why)),
                 }
             }
             _ => self.sets.route(&self.core, job),
         }
         for job in evicted {
-            self.core.finish(job, Outcome::LeftOut(LeftOut::UnknownPage));
+            self.core.finish(job, Outcome::Skipped(Skipped::UnknownPage));
         }
     }
 

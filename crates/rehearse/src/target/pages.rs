@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 
 use super::job::Job;
-use crate::left_out::LeftOut;
+use crate::skipped::Skipped;
 
 /// The paging states that later requests may ask for, by the number of the exchange that gave them.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) enum Found {
     /// The page before has not come yet.
     Waiting,
     /// There is nothing to go on from.
-    Missing(Job, LeftOut),
+    Missing(Job, Skipped),
 }
 
 impl Pages {
@@ -87,8 +87,8 @@ impl Pages {
                 job.paging_state = Some(paging_state.clone());
                 Found::Ready(job)
             }
-            Some(State::Ended) => Found::Missing(job, LeftOut::NoFurtherPage),
-            None => Found::Missing(job, LeftOut::UnknownPage),
+            Some(State::Ended) => Found::Missing(job, Skipped::NoFurtherPage),
+            None => Found::Missing(job, Skipped::UnknownPage),
         }
     }
 }

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     digest::{ResponseDigest, RowsDigester},
-    left_out::LeftOut,
+    skipped::Skipped,
 };
 
 /// Why a connection has ended.
@@ -219,7 +219,7 @@ impl<'c> Pipeline<'c> {
             Err(error) => {
                 tracing::debug!(%error, "a request cannot be written");
                 self.streams.free.push(stream_id);
-                self.leave_out(job, LeftOut::NotExpressible);
+                self.leave_out(job, Skipped::NotExpressible);
             }
         }
     }
@@ -230,7 +230,7 @@ impl<'c> Pipeline<'c> {
         self.status.done();
         match self.sets.upgrade() {
             Some(sets) if self.keyspace.is_none() => sets.route(self.core, job),
-            _ => self.core.abandon(job, LeftOut::ConnectionLost),
+            _ => self.core.abandon(job, Skipped::ConnectionLost),
         }
     }
 
@@ -277,7 +277,7 @@ impl<'c> Pipeline<'c> {
             .is_err()
         {
             self.streams.free.push(stream_id);
-            return self.leave_out(job, LeftOut::NotExpressible);
+            return self.leave_out(job, Skipped::NotExpressible);
         }
         self.preparing.insert(key.clone(), stream_id);
         let (waiting, sent) = (vec![job], Instant::now());
@@ -319,9 +319,9 @@ impl<'c> Pipeline<'c> {
             InFlight::Nothing | InFlight::Abandoned => {}
             InFlight::Prepare { key, waiting, .. } => {
                 self.preparing.remove(&key);
-                self.leave_all_out(waiting, LeftOut::Unreadable);
+                self.leave_all_out(waiting, Skipped::Unreadable);
             }
-            InFlight::Request { job, .. } => self.leave_out(job, LeftOut::Unreadable),
+            InFlight::Request { job, .. } => self.leave_out(job, Skipped::Unreadable),
         }
     }
 
@@ -344,13 +344,13 @@ impl<'c> Pipeline<'c> {
                     self.answer(job, ResponseDigest::Error(error.code.0), Duration::ZERO, None);
                 }
             }
-            _ => self.leave_all_out(waiting, LeftOut::Unreadable),
+            _ => self.leave_all_out(waiting, Skipped::Unreadable),
         }
     }
 
     fn heard_response(&mut self, mut job: Job, latency: Duration, envelope: &Envelope) {
         let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
-            return self.leave_out(job, LeftOut::Unreadable);
+            return self.leave_out(job, Skipped::Unreadable);
         };
         match &decoded.message {
             Response::Error(error)
@@ -368,7 +368,7 @@ impl<'c> Pipeline<'c> {
             message => {
                 let response = ResponseDigest::of(message, self.core.settings.digest_key);
                 match response {
-                    ResponseDigest::Missing => self.leave_out(job, LeftOut::Unreadable),
+                    ResponseDigest::Missing => self.leave_out(job, Skipped::Unreadable),
                     response => self.answer(job, response, latency, None),
                 }
             }
@@ -450,18 +450,18 @@ impl<'c> Pipeline<'c> {
             match (found, self.sets.upgrade()) {
                 (Found::Ready(next), Some(sets)) => sets.route(self.core, next),
                 (Found::Missing(next, why), _) => self.core.abandon(next, why),
-                (Found::Ready(next), None) => self.core.abandon(next, LeftOut::ConnectionLost),
+                (Found::Ready(next), None) => self.core.abandon(next, Skipped::ConnectionLost),
                 (Found::Waiting, _) => {}
             }
         }
     }
 
-    fn leave_out(&mut self, job: Job, why: LeftOut) {
+    fn leave_out(&mut self, job: Job, why: Skipped) {
         self.status.done();
         self.core.abandon(job, why);
     }
 
-    fn leave_all_out(&mut self, jobs: Vec<Job>, why: LeftOut) {
+    fn leave_all_out(&mut self, jobs: Vec<Job>, why: Skipped) {
         for job in jobs {
             self.leave_out(job, why);
         }
@@ -484,10 +484,10 @@ impl<'c> Pipeline<'c> {
             is_silent |= last_heard < sent;
             self.streams.abandoned += 1;
             match std::mem::replace(&mut self.streams.in_flight[number], InFlight::Abandoned) {
-                InFlight::Request { job, .. } => self.leave_out(job, LeftOut::TimedOut),
+                InFlight::Request { job, .. } => self.leave_out(job, Skipped::TimedOut),
                 InFlight::Prepare { key, waiting, .. } => {
                     self.preparing.remove(&key);
-                    self.leave_all_out(waiting, LeftOut::TimedOut);
+                    self.leave_all_out(waiting, Skipped::TimedOut);
                 }
                 InFlight::Nothing | InFlight::Abandoned => {}
             }
@@ -500,11 +500,11 @@ impl<'c> Pipeline<'c> {
 
     fn give_up(&mut self) {
         let ready = std::mem::take(&mut self.ready);
-        self.leave_all_out(ready.into(), LeftOut::ConnectionLost);
+        self.leave_all_out(ready.into(), Skipped::ConnectionLost);
         for in_flight in std::mem::take(&mut self.streams.in_flight) {
             match in_flight {
-                InFlight::Request { job, .. } => self.leave_out(job, LeftOut::ConnectionLost),
-                InFlight::Prepare { waiting, .. } => self.leave_all_out(waiting, LeftOut::ConnectionLost),
+                InFlight::Request { job, .. } => self.leave_out(job, Skipped::ConnectionLost),
+                InFlight::Prepare { waiting, .. } => self.leave_all_out(waiting, Skipped::ConnectionLost),
                 InFlight::Nothing | InFlight::Abandoned => {}
             }
         }

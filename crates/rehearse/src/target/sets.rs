@@ -16,17 +16,20 @@ use super::{
     job::Job,
     slot::{self, Slot, SlotStatus},
 };
-use crate::{digest::ResponseDigest, left_out::LeftOut};
+use crate::{digest::ResponseDigest, skipped::Skipped};
 
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Sets {
-    by_keyspace: Mutex<HashMap<Option<Arc<str>>, Arc<[Slot]>>>,
+    by_keyspace: Mutex<SlotsByKeyspace>,
     runtime: Handle,
     /// Where the search for a connection begins, so that all are used.
     turn: AtomicUsize,
     this: Weak<Sets>,
 }
+
+/// The connections that `USE` was sent on, and those without.
+type SlotsByKeyspace = HashMap<Option<Arc<str>>, Arc<[Slot]>>;
 
 /// More keyspaces have no connections of their own.
 const MOST_SETS: usize = 32;
@@ -47,12 +50,12 @@ impl Sets {
     /// Hands a request to the connection with the fewest in flight.
     pub(super) fn route(&self, core: &Arc<Core>, job: Job) {
         let left_out = match self.connections_for(core, &job) {
-            None => LeftOut::TooManyKeyspaces,
+            None => Skipped::TooManyKeyspaces,
             Some(slots) => match self.least_busy(&slots) {
-                None => LeftOut::Unreachable,
+                None => Skipped::Unreachable,
                 Some(slot) => match slot.send(job) {
                     Ok(()) => return,
-                    Err(job) => return core.abandon(job, LeftOut::ConnectionLost),
+                    Err(job) => return core.abandon(job, Skipped::ConnectionLost),
                 },
             },
         };
@@ -128,7 +131,7 @@ impl Core {
     pub(super) fn refuse(&self, job: Job, code: i32) {
         if job.expects_page() {
             for next in self.pages().failed(job.ask.exchange.number) {
-                self.abandon(next, LeftOut::NoFurtherPage);
+                self.abandon(next, Skipped::NoFurtherPage);
             }
         }
         let (response, latency) = (ResponseDigest::Error(code), Duration::ZERO);
@@ -136,16 +139,16 @@ impl Core {
     }
 
     /// Tells that no response will come, to those who wait for its next page too.
-    pub(super) fn abandon(&self, job: Job, why: LeftOut) {
+    pub(super) fn abandon(&self, job: Job, why: Skipped) {
         let number = job.ask.exchange.number;
         let waiting = if job.expects_page() {
             self.pages().failed(number)
         } else {
             Vec::new()
         };
-        self.finish(job, Outcome::LeftOut(why));
+        self.finish(job, Outcome::Skipped(why));
         for next in waiting {
-            self.abandon(next, LeftOut::UnknownPage);
+            self.abandon(next, Skipped::UnknownPage);
         }
     }
 }

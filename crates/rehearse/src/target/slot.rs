@@ -21,7 +21,7 @@ use super::{
     pipeline::{Pipeline, Stopped},
     sets::Sets,
 };
-use crate::left_out::LeftOut;
+use crate::skipped::Skipped;
 
 /// Where requests for a connection go in.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl KeptOpen {
                 Ok(Some(job)) => {
                     self.status.done();
                     match refusal {
-                        None => self.core.abandon(job, LeftOut::Unreachable),
+                        None => self.core.abandon(job, Skipped::Unreachable),
                         Some(code) => self.core.refuse(job, code),
                     }
                 }

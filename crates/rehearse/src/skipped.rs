@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Why a request was not sent, got no response, or was not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LeftOut {
+pub enum Skipped {
     /// Not in the sample.
     NotSampled,
     /// Beyond the rate that is allowed.
@@ -48,7 +48,7 @@ pub enum LeftOut {
     Unreadable,
 }
 
-impl LeftOut {
+impl Skipped {
     /// In a few words.
     pub const fn text(self) -> &'static str {
         match self {
@@ -84,4 +84,4 @@ impl LeftOut {
 }
 
 /// How many requests were left out, by reason.
-pub type LeftOutCounts = BTreeMap<LeftOut, u64>;
+pub type SkippedCounts = BTreeMap<Skipped, u64>;
