@@ -152,6 +152,8 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "crates/proxy/src",
     "crates/audit/src/capture",
     "crates/node/src",
+    "crates/rehearse/src/rehearsal",
+    "crates/rehearse/src/replay",
     "crates/rehearse/src/target",
     "crates/testing/src",
 ];

@@ -9,6 +9,8 @@ pub mod left_out;
 pub mod observe;
 mod pages;
 pub mod rehearsal;
+pub mod rename;
+pub mod replay;
 pub mod skipped;
 pub mod statement;
 pub mod target;

@@ -1,6 +1,7 @@
 //! Whether two clusters have answered the same: digests in, a verdict out.
 
 mod latency;
+mod report;
 mod settle;
 mod tally;
 mod whole_read;
@@ -11,8 +12,9 @@ use cqlens_proto::message::ErrorCode;
 use serde::Serialize;
 
 pub use latency::{Latencies, LatencySummary, Quantile};
+pub use report::{About, Comparison, ComparisonFormat, FORMAT, PatternReport};
 pub use settle::{Doubt, Settled};
-pub use tally::{Counted, Example, PatternTally, Tally};
+pub use tally::{Counted, Example, Noise, PatternTally, Tally};
 pub use whole_read::{PageStep, WholeReads};
 
 use crate::{

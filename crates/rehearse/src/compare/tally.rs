@@ -29,7 +29,7 @@ pub struct PatternTally {
     /// Requests of the first cluster.
     pub executions: u64,
     /// Requests that were not sent or not answered, by reason.
-    pub left_out: SkippedCounts,
+    pub skipped: SkippedCounts,
     /// Results that were compared: whole reads, whatever their pages.
     pub compared: u64,
     /// Of these, those that differed at first and no longer when both were asked again.
@@ -167,7 +167,7 @@ impl PatternTally {
         match counted {
             Counted::Execution => self.executions += 1,
             Counted::FirstAnswered(latency) => self.first_latency.record(latency),
-            Counted::Skipped(why) => *self.left_out.entry(why).or_default() += 1,
+            Counted::Skipped(why) => *self.skipped.entry(why).or_default() += 1,
             Counted::Answered(latency) => self.other_latency.record(latency),
             Counted::Equal => self.compared += 1,
             Counted::AgreedLater => {
@@ -205,7 +205,7 @@ impl PatternTally {
         self.agreed_later += other.agreed_later;
         self.noise.asked += other.noise.asked;
         self.noise.differed += other.noise.differed;
-        add(&mut self.left_out, other.left_out);
+        add(&mut self.skipped, other.skipped);
         add(&mut self.not_compared, other.not_compared);
         add(&mut self.differences, other.differences);
         self.keep(other.example);

@@ -196,6 +196,28 @@ impl Rehearsal {
         }
     }
 
+    /// As [`turn`](Self::turn), for what is there now.
+    pub fn try_turn(&mut self) -> Option<Turn> {
+        if let Some(told) = self.other.try_told() {
+            return Some(self.other_told(told));
+        }
+        let first = match &mut self.first {
+            First::Recorded => None,
+            First::AskedAgain(first) | First::AskedBeside(first) => first.try_told(),
+        };
+        self.first_told(first?);
+        Some(Turn::NOTHING)
+    }
+
+    /// Requests that wait for a response of either cluster.
+    pub fn waiting(&self) -> usize {
+        let first = match &self.first {
+            First::Recorded => 0,
+            First::AskedAgain(first) | First::AskedBeside(first) => first.waiting(),
+        };
+        self.other.waiting().max(first)
+    }
+
     /// Waits for what is under way, and gives up what has not come by `deadline`.
     pub async fn finish(&mut self, deadline: Instant) {
         while self.is_under_way() {
@@ -209,11 +231,7 @@ impl Rehearsal {
     }
 
     fn is_under_way(&self) -> bool {
-        let first = match &self.first {
-            First::Recorded => 0,
-            First::AskedAgain(first) | First::AskedBeside(first) => first.waiting(),
-        };
-        self.other.waiting() > 0 || first > 0 || !self.doubts.is_empty()
+        self.waiting() > 0 || !self.doubts.is_empty()
     }
 
     fn other_told(&mut self, told: Told) -> Turn {
@@ -227,7 +245,7 @@ impl Rehearsal {
             }
             Purpose::First => {
                 let done = Some((exchange.connection, exchange.number));
-                let has_failed = matches!(outcome, Outcome::Skipped(why) if why.is_failure());
+                let has_failed = has_failed(&exchange, &outcome);
                 match outcome {
                     Outcome::Answered { response, latency } => {
                         self.count(&exchange, Counted::Answered(latency));
@@ -506,6 +524,17 @@ impl Rehearsal {
         // All attempts, each after twice as long, and the time before the first.
         let since = Instant::now().checked_sub(self.settings.ask_again_after * 32);
         tables.iter().any(|table| self.writes.any_since(table, since))
+    }
+}
+
+/// Whether a request failed that the first cluster has answered.
+fn has_failed(exchange: &RecordedExchange, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Skipped(why) => why.is_failure(),
+        Outcome::Answered { response, .. } => {
+            let is_error = |response: &ResponseDigest| matches!(response, ResponseDigest::Error(_));
+            is_error(response) && !is_error(&exchange.response)
+        }
     }
 }
 
