@@ -1,6 +1,6 @@
 //! What came back, in a few bytes that can be compared: never a value.
 
-use std::hash::Hasher as _;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use cqlens_proto::message::{ColumnSpec, QueryResult, Response, Rows};
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -135,7 +135,18 @@ impl RowsDigester {
     }
 }
 
+/// A number that is not known outside of this process.
+pub(crate) fn random() -> u64 {
+    // Each `RandomState` is seeded by the operating system.
+    RandomState::new().build_hasher().finish()
+}
+
 impl DigestKey {
+    /// A key that is not known outside of this process.
+    pub fn random() -> Self {
+        Self(u128::from(random()) << 64 | u128::from(random()))
+    }
+
     fn hasher(self) -> SipHasher13 {
         SipHasher13::new_with_key(&self.0.to_le_bytes())
     }

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cqlens_proto::message::{BatchKind, Consistency, SerialConsistency};
+use serde::{Deserialize, Serialize};
 
 use crate::digest::ResponseDigest;
 
@@ -108,7 +109,8 @@ pub enum Page {
 }
 
 /// What a request does to the cluster: the more, the less it may be sent elsewhere without being told to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Reads.
     Read,

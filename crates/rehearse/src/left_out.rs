@@ -30,11 +30,13 @@ pub enum LeftOut {
     Unseen,
     /// The queue was full.
     QueueFull,
+    /// Its file could not be written.
+    NotWritten,
 }
 
 impl LeftOut {
     /// All, in their order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoStatement,
         Self::Use,
         Self::System,
@@ -46,6 +48,7 @@ impl LeftOut {
         Self::ContinuousPaging,
         Self::Unseen,
         Self::QueueFull,
+        Self::NotWritten,
     ];
 
     /// Whether another cluster lacks it: a request of an application that had its effect.
@@ -57,7 +60,8 @@ impl LeftOut {
             | Self::SeveralKeyspaces
             | Self::ContinuousPaging
             | Self::Unseen
-            | Self::QueueFull => true,
+            | Self::QueueFull
+            | Self::NotWritten => true,
         }
     }
 
@@ -75,6 +79,7 @@ impl LeftOut {
             Self::ContinuousPaging => "continuous paging",
             Self::Unseen => "not seen by the audit",
             Self::QueueFull => "queue full",
+            Self::NotWritten => "not written",
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod gate;
 pub mod left_out;
 pub mod observe;
 mod pages;
+pub mod recording;
 pub mod rehearsal;
 pub mod rename;
 pub mod replay;

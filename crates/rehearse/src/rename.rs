@@ -163,8 +163,8 @@ mod tests {
                 "INSERT INTO \"Bigger\".k (k) VALUES (1)",
             ),
             (
-                "UPDATE k.k SET k = 1 WHERE a = 2 -- k.t",
-                "UPDATE k2.k SET k = 1 WHERE a = 2 -- k.t",
+                "UPDATE k.k SET k = 1 WHERE a = 2 /* k.t */",
+                "UPDATE k2.k SET k = 1 WHERE a = 2 /* k.t */",
             ),
             (
                 "BEGIN BATCH DELETE FROM k.t WHERE a = 1; INSERT INTO other.t (a) VALUES (1); APPLY BATCH",

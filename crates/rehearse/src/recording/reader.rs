@@ -1,0 +1,372 @@
+//! Reads recordings: the exchanges of all files of a folder, in the order of their times.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    mem,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::{
+    folder,
+    format::{End, FORMAT, Header, Line, RecordedValues},
+};
+use crate::{digest::DigestKey, exchange::Page, exchange::RecordedExchange};
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// A file or folder cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There are no files of a recording.
+    #[error("{}: no recording: no files that end with {}", .0.display(), folder::ENDING)]
+    Empty(PathBuf),
+    /// Of all files none can be read.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Unreadable(Vec<Fault>),
+}
+
+/// A file of which something could not be read, which is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+/// The text of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Statement {
+    /// The keyspace of unqualified names.
+    pub keyspace: Option<Arc<str>>,
+    /// The text.
+    pub cql: Arc<str>,
+}
+
+/// Exchanges of a recording: of each run in the order in which they were written, which is that of their
+/// responses; of several runs by their times. Numbers and connections of several runs do not collide.
+pub struct RecordingReader {
+    runs: Vec<Run>,
+    headers: Vec<Header>,
+    faults: Vec<Fault>,
+    ends: Vec<End>,
+}
+
+/// A line that is longer is none of ours: the audit keeps no request as long.
+const MOST_LINE: u64 = 128 << 20;
+
+/// As many as a writer numbers, and more.
+const MOST_NUMBERED: usize = 1 << 17;
+
+/// Bits of a number that count within a run.
+const RUN_SHIFT: u32 = 48;
+
+impl RecordingReader {
+    /// Opens a file, or all files of a folder. Those whose beginning cannot be read are left out:
+    /// [`Self::faults`].
+    ///
+    /// # Errors
+    /// A path that cannot be read, or without any file that can.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let failed = |error| RecordingError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let is_folder = std::fs::metadata(path).map_err(failed)?.is_dir();
+        let files = match is_folder {
+            true => folder::files(path).map_err(failed)?,
+            false => vec![path.to_owned()],
+        };
+        if files.is_empty() {
+            return Err(RecordingError::Empty(path.to_owned()));
+        }
+        let mut reader = Self {
+            runs: Vec::new(),
+            headers: Vec::new(),
+            faults: Vec::new(),
+            ends: Vec::new(),
+        };
+        let mut by_run = BTreeMap::new();
+        for path in files {
+            match Lines::open(&path) {
+                Ok((header, _)) => {
+                    let next = by_run.len();
+                    let run = *by_run.entry(header.run.0).or_insert(next);
+                    if run == reader.runs.len() {
+                        reader.runs.push(Run::new(run));
+                    }
+                    reader.runs[run].files.push(path);
+                    reader.headers.push(header);
+                }
+                Err(reason) => reader.faults.push(Fault { path, reason }),
+            }
+        }
+        if reader.runs.is_empty() {
+            return Err(RecordingError::Unreadable(reader.faults));
+        }
+        reader.runs.iter_mut().for_each(|run| run.files.reverse());
+        Ok(reader)
+    }
+
+    /// What the files say of themselves, in the order of their names.
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
+    }
+
+    /// Whether values can be read in all files.
+    pub fn has_values(&self) -> bool {
+        let mut headers = self.headers.iter();
+        headers.all(|header| header.values == RecordedValues::Clear)
+    }
+
+    /// What could not be read, so far.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The counts of the files that were read to their ends, so far.
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    /// The next exchange, with the key of the digest of its response; none at the end.
+    pub fn next_keyed(&mut self) -> Option<(RecordedExchange, Option<DigestKey>)> {
+        let (faults, ends) = (&mut self.faults, &mut self.ends);
+        for run in &mut self.runs {
+            run.fill(faults, ends);
+        }
+        let next = self.runs.iter_mut().filter(|run| run.next.is_some());
+        let first = next.min_by_key(|run| run.next.as_ref().map(|exchange| exchange.at_us))?;
+        let exchange = first.next.take()?;
+        Some((exchange, first.key))
+    }
+
+    /// The distinct texts of its statements, with the keyspaces of their requests, in the order of their first
+    /// appearance.
+    pub fn statements(self) -> (Vec<Statement>, Vec<Fault>) {
+        let mut reader = self;
+        let mut seen = std::collections::HashSet::new();
+        let mut statements = Vec::new();
+        while let Some((exchange, _)) = reader.next_keyed() {
+            for statement in exchange.request.statements {
+                let statement = Statement {
+                    keyspace: exchange.request.keyspace.clone(),
+                    cql: statement.cql,
+                };
+                if seen.len() < MOST_NUMBERED && seen.insert(statement.clone()) {
+                    statements.push(statement);
+                }
+            }
+        }
+        (statements, reader.faults)
+    }
+}
+
+impl Iterator for RecordingReader {
+    type Item = RecordedExchange;
+
+    fn next(&mut self) -> Option<RecordedExchange> {
+        self.next_keyed().map(|(exchange, _)| exchange)
+    }
+}
+
+/// The files of one run of a proxy.
+struct Run {
+    /// Added to numbers and connections.
+    base: u64,
+    /// The next one last.
+    files: Vec<PathBuf>,
+    lines: Option<Lines>,
+    key: Option<DigestKey>,
+    next: Option<RecordedExchange>,
+}
+
+impl Run {
+    fn new(place: usize) -> Self {
+        Self {
+            base: (place as u64) << RUN_SHIFT,
+            files: Vec::new(),
+            lines: None,
+            key: None,
+            next: None,
+        }
+    }
+
+    /// Reads the next exchange, if it was taken.
+    fn fill(&mut self, faults: &mut Vec<Fault>, ends: &mut Vec<End>) {
+        while self.next.is_none() {
+            let Some(lines) = &mut self.lines else {
+                let Some(path) = self.files.pop() else { return };
+                match Lines::open(&path) {
+                    Ok((header, lines)) => {
+                        self.key = header.digest_key();
+                        self.lines = Some(lines);
+                    }
+                    Err(reason) => faults.push(Fault { path, reason }),
+                }
+                continue;
+            };
+            match lines.exchange(ends) {
+                Ok(Some(exchange)) => self.next = Some(numbered_from(self.base, exchange)),
+                Ok(None) => self.lines = None,
+                Err(reason) => {
+                    let path = lines.path.clone();
+                    faults.push(Fault { path, reason });
+                    self.lines = None;
+                }
+            }
+        }
+    }
+}
+
+fn numbered_from(base: u64, exchange: RecordedExchange) -> RecordedExchange {
+    let mut exchange = exchange;
+    exchange.number = exchange.number.wrapping_add(base);
+    exchange.connection = exchange.connection.wrapping_add(base);
+    if let Page::After(number) = &mut exchange.request.page {
+        *number = number.wrapping_add(base);
+    }
+    exchange
+}
+
+/// The lines of one file.
+struct Lines {
+    path: PathBuf,
+    input: BufReader<MultiGzDecoder<BufReader<File>>>,
+    line: String,
+    number: u64,
+    statements: Vec<Arc<str>>,
+    columns: Vec<Vec<(String, String)>>,
+    has_ended: bool,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<(Header, Self), String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let input = BufReader::new(MultiGzDecoder::new(BufReader::new(file)));
+        let mut lines = Self {
+            path: path.to_owned(),
+            input,
+            line: String::new(),
+            number: 0,
+            statements: Vec::new(),
+            columns: Vec::new(),
+            has_ended: false,
+        };
+        if !lines.read_line()? {
+            return Err("no whole line in it".to_owned());
+        }
+        let header = header(&lines.line)?;
+        Ok((header, lines))
+    }
+
+    /// Reads a line, if a whole one is there.
+    fn read_line(&mut self) -> Result<bool, String> {
+        let mut bytes = mem::take(&mut self.line).into_bytes();
+        bytes.clear();
+        let read = (&mut self.input).take(MOST_LINE).read_until(b'\n', &mut bytes);
+        let is_cut = match read {
+            Ok(_) => bytes.last() != Some(&b'\n'),
+            // Cut off by a crash, or still being written.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
+            Err(error) => return Err(self.at_line(&error.to_string())),
+        };
+        if is_cut && bytes.len() as u64 >= MOST_LINE {
+            return Err(self.at_line("a line is too long"));
+        }
+        if is_cut {
+            return Ok(false);
+        }
+        self.number += 1;
+        bytes.pop();
+        self.line = String::from_utf8(bytes).map_err(|_| self.at_line("no UTF-8"))?;
+        Ok(true)
+    }
+
+    fn at_line(&self, what: &str) -> String {
+        format!("{what}, after line {}: the rest is left out", self.number)
+    }
+
+    /// The next exchange of the file; none at its end.
+    fn exchange(&mut self, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
+        while !self.has_ended && self.read_line()? {
+            let line = mem::take(&mut self.line);
+            let read = self.take_line(&line, ends);
+            self.line = line;
+            if let Some(exchange) = read.map_err(|what| self.at_line(&what))? {
+                return Ok(Some(exchange));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_line(&mut self, line: &str, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
+        match Line::read(line).map_err(|error| error.to_string())? {
+            Line::Exchange(exchange) => {
+                let statement = |id: u32| self.statements.get(id as usize).cloned();
+                let columns = |id: u32| self.columns.get(id as usize).cloned();
+                let exchange = exchange.exchange(statement, columns);
+                return exchange
+                    .map(Some)
+                    .map_err(|_| "an exchange names what is not there".to_owned());
+            }
+            Line::Statement(statement) => {
+                put(&mut self.statements, statement.statement, statement.cql.into())?;
+            }
+            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types)?,
+            Line::End(end) => {
+                ends.push(end.end);
+                self.has_ended = true;
+            }
+            Line::Other => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Numbers count up, or begin anew.
+fn put<T>(all: &mut Vec<T>, id: u32, one: T) -> Result<(), String> {
+    let id = id as usize;
+    if id == 0 {
+        all.clear();
+    }
+    if id != all.len() || id >= MOST_NUMBERED {
+        return Err(format!("number {id} comes out of turn"));
+    }
+    all.push(one);
+    Ok(())
+}
+
+fn header(line: &str) -> Result<Header, String> {
+    #[derive(serde::Deserialize)]
+    struct OfFormat {
+        format: String,
+    }
+    let of_format: OfFormat = serde_json::from_str(line).map_err(|_| "no recording of cqlens".to_owned())?;
+    match of_format.format.as_str() {
+        FORMAT => {
+            serde_json::from_str(line).map_err(|error| format!("a header that cannot be read: {error}"))
+        }
+        other if other.starts_with("cqlens.recording.") => {
+            Err(format!("its format is {other}, this version reads {FORMAT}"))
+        }
+        _ => Err("no recording of cqlens".to_owned()),
+    }
+}
