@@ -40,6 +40,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_client",
                     "cqlens_node",
                     "cqlens_proxy",
+                    "cqlens_rehearse",
                     "cqlens_sniff",
                 ],
             ),

@@ -10,7 +10,7 @@ use super::demo;
 use super::sniff;
 use super::{
     colour::When,
-    completions, diff, explain, man, proxy, report, rules,
+    completions, diff, explain, man, proxy, replay, report, rules,
     settings::{self, Settings, Sources},
 };
 
@@ -83,6 +83,7 @@ pub(super) enum Command {
     Proxy(Box<proxy::Args>),
     #[cfg(feature = "pcap")]
     Sniff(Box<sniff::Args>),
+    Replay(Box<replay::Args>),
     Report(report::Args),
     Diff(diff::Args),
     Rules(rules::Args),
@@ -98,7 +99,7 @@ impl Command {
     /// Whether values of real clients pass through the process.
     pub(super) fn sees_traffic(&self) -> bool {
         match self {
-            Self::Proxy(_) => true,
+            Self::Proxy(_) | Self::Replay(_) => true,
             #[cfg(feature = "pcap")]
             Self::Sniff(_) => true,
             _ => false,

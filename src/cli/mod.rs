@@ -23,6 +23,7 @@ mod observer;
 mod output;
 mod process;
 mod proxy;
+mod replay;
 mod report;
 mod rules;
 mod schema_file;
@@ -83,6 +84,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Proxy(args) => proxy::run(*args, settings, move || read_proxy(&sources), log),
         #[cfg(feature = "pcap")]
         Command::Sniff(args) => sniff::run(*args, &settings),
+        Command::Replay(args) => replay::run(*args),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),

@@ -507,15 +507,23 @@ impl Rehearsal {
         let is_done = !matches!(exchange.response, ResponseDigest::Error(_));
         if exchange.request.effect != Effect::Read && is_done && self.first_is_recorded() {
             let tables = tables(&mut self.statements, exchange);
-            self.writes.note(tables, is_sent, Instant::now());
+            self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
         }
     }
 
+    /// Whether the first cluster may have had rows that the other was not sent. Where writes count for a while
+    /// only, the other gets them by another way, and may have got them later or earlier.
     fn is_after_unsent_writes(&mut self, exchange: &RecordedExchange) -> bool {
         let tables = tables(&mut self.statements, exchange);
-        let since = self.settings.unsent_writes_count_for;
-        let since = since.and_then(|time| Instant::now().checked_sub(time));
-        tables.iter().any(|table| self.writes.unsent_since(table, since))
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let responded_us = exchange.at_us.saturating_add(exchange.latency.map_or(0, micros));
+        let for_a_while = self.settings.unsent_writes_count_for;
+        tables.iter().any(|table| match for_a_while {
+            None => self.writes.unsent_before(table, responded_us),
+            Some(time) => self
+                .writes
+                .unsent_after(table, exchange.at_us.saturating_sub(micros(time))),
+        })
     }
 
     /// Whether writes came between the first response and the last.
@@ -523,7 +531,11 @@ impl Rehearsal {
         let tables = tables(&mut self.statements, exchange);
         // All attempts, each after twice as long, and the time before the first.
         let since = Instant::now().checked_sub(self.settings.ask_again_after * 32);
-        tables.iter().any(|table| self.writes.any_since(table, since))
+        let is_written_otherwise = self.settings.unsent_writes_count_for.is_some();
+        tables.iter().any(|table| match is_written_otherwise {
+            true => self.writes.seen_since(table, since),
+            false => self.writes.sent_since(table, since),
+        })
     }
 }
 

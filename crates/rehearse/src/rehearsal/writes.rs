@@ -8,20 +8,25 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     tables: HashMap<Box<str>, LastWrites>,
-    /// When a write was last noted for which there was no room.
+    /// Of tables for which there was no room.
     others: LastWrites,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct LastWrites {
+    /// When one was last seen, sent or not.
+    seen: Option<Instant>,
+    /// When one was last sent.
     sent: Option<Instant>,
-    unsent: Option<Instant>,
+    /// When the first client sent one that was not sent on, and when the last, in microseconds since 1970.
+    unsent: Option<(i64, i64)>,
 }
 
 impl Writes {
     const MOST_TABLES: usize = 10_000;
 
-    pub(super) fn note(&mut self, tables: Vec<Box<str>>, is_sent: bool, now: Instant) {
+    /// A write of a client at `at_us`.
+    pub(super) fn note(&mut self, tables: Vec<Box<str>>, at_us: i64, is_sent: bool, now: Instant) {
         for table in tables {
             let has_room = self.tables.len() < Self::MOST_TABLES || self.tables.contains_key(&table);
             let last = if has_room {
@@ -29,22 +34,38 @@ impl Writes {
             } else {
                 &mut self.others
             };
-            *(if is_sent { &mut last.sent } else { &mut last.unsent }) = Some(now);
+            last.seen = Some(now);
+            if is_sent {
+                last.sent = Some(now);
+            } else {
+                let (first, latest) = last.unsent.unwrap_or((at_us, at_us));
+                last.unsent = Some((first.min(at_us), latest.max(at_us)));
+            }
         }
     }
 
-    /// Whether the table was written by what was not sent; `None` asks for all times.
-    pub(super) fn unsent_since(&self, table: &str, since: Option<Instant>) -> bool {
+    /// Whether a write of the table that was not sent came before `at_us`.
+    pub(super) fn unsent_before(&self, table: &str, at_us: i64) -> bool {
         self.last(table)
-            .any(|last| last.unsent.is_some() && last.unsent >= since)
+            .any(|last| last.unsent.is_some_and(|(first, _)| first <= at_us))
     }
 
-    /// Whether the table was written.
-    pub(super) fn any_since(&self, table: &str, since: Option<Instant>) -> bool {
-        self.last(table).any(|last| {
-            let latest = last.sent.max(last.unsent);
-            latest.is_some() && latest >= since
-        })
+    /// Whether one came after `at_us`.
+    pub(super) fn unsent_after(&self, table: &str, at_us: i64) -> bool {
+        self.last(table)
+            .any(|last| last.unsent.is_some_and(|(_, latest)| latest >= at_us))
+    }
+
+    /// Whether any write of the table was seen since.
+    pub(super) fn seen_since(&self, table: &str, since: Option<Instant>) -> bool {
+        self.last(table)
+            .any(|last| last.seen.is_some() && last.seen >= since)
+    }
+
+    /// Whether any write of the table was sent since.
+    pub(super) fn sent_since(&self, table: &str, since: Option<Instant>) -> bool {
+        self.last(table)
+            .any(|last| last.sent.is_some() && last.sent >= since)
     }
 
     fn last(&self, table: &str) -> impl Iterator<Item = &LastWrites> {

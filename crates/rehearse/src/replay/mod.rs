@@ -149,7 +149,7 @@ impl Running<'_> {
             while let Some(turn) = rehearsal.try_turn() {
                 self.turned(turn);
             }
-            if let Some(end) = self.end() {
+            if let Some(end) = self.end(rehearsal.waiting()) {
                 return end;
             }
             if has_room
@@ -166,7 +166,7 @@ impl Running<'_> {
         }
     }
 
-    fn end(&self) -> Option<ReplayEnd> {
+    fn end(&self, waiting: usize) -> Option<ReplayEnd> {
         let is_too_much = |rate| self.errors.rate().is_some_and(|errors| errors > rate);
         if self.settings.stop_at_error_rate.is_some_and(is_too_much) {
             return Some(ReplayEnd::TooManyErrors);
@@ -174,7 +174,7 @@ impl Running<'_> {
         if self.progress.is_to_end.load(Ordering::Relaxed) {
             return Some(ReplayEnd::Stopped);
         }
-        self.schedule.is_over().then_some(ReplayEnd::Complete)
+        (self.schedule.is_over() && waiting == 0).then_some(ReplayEnd::Complete)
     }
 
     fn read_what_is_there(&mut self) {
