@@ -105,13 +105,13 @@ pub async fn replay(
         schedule: Schedule::new(settings.speed),
         settings,
         progress,
-        begun: Instant::now(),
+        begun: None,
         first_us: None,
         late: Latencies::default(),
         errors: RecentErrors::default(),
     };
     let end = running.run(rehearsal).await;
-    let seconds = running.begun.elapsed().as_secs_f64();
+    let seconds = running.now().as_secs_f64();
     rehearsal.finish(Instant::now() + settings.patience).await;
     let sent = progress.sent.load(Ordering::Relaxed);
     #[allow(clippy::cast_precision_loss, reason = "a rate is not that precise")]
@@ -132,7 +132,8 @@ struct Running<'p> {
     schedule: Schedule,
     settings: ReplaySettings,
     progress: &'p ReplayProgress,
-    begun: Instant,
+    /// When the first exchange was known: it is due at once.
+    begun: Option<Instant>,
     first_us: Option<i64>,
     late: Latencies,
     errors: RecentErrors,
@@ -145,6 +146,9 @@ impl Running<'_> {
     async fn run(&mut self, rehearsal: &mut Rehearsal) -> ReplayEnd {
         loop {
             self.read_what_is_there();
+            if self.begun.is_none() && self.schedule.next_due().is_some() {
+                self.begun = Some(Instant::now());
+            }
             let has_room = self.send_what_is_due(rehearsal);
             while let Some(turn) = rehearsal.try_turn() {
                 self.turned(turn);
@@ -152,18 +156,18 @@ impl Running<'_> {
             if let Some(end) = self.end(rehearsal.waiting()) {
                 return end;
             }
-            if has_room
-                && self
-                    .schedule
-                    .next_due()
-                    .is_some_and(|due| due <= self.begun.elapsed())
-            {
+            if has_room && self.schedule.next_due().is_some_and(|due| due <= self.now()) {
                 // Other tasks have to come to their turn, too.
                 tokio::task::yield_now().await;
                 continue;
             }
             self.wait(rehearsal, has_room).await;
         }
+    }
+
+    /// The time since the first exchange was due.
+    fn now(&self) -> Duration {
+        self.begun.map_or(Duration::ZERO, |begun| begun.elapsed())
     }
 
     fn end(&self, waiting: usize) -> Option<ReplayEnd> {
@@ -199,7 +203,7 @@ impl Running<'_> {
             if rehearsal.waiting() >= self.settings.most_in_flight {
                 return false;
             }
-            let now = self.begun.elapsed();
+            let now = self.now();
             let Some(due) = self.schedule.take_due(now) else {
                 return true;
             };
@@ -221,7 +225,7 @@ impl Running<'_> {
         if rehearsal.offer(exchange) {
             self.progress.sent.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.schedule.done(connection, number, self.begun.elapsed());
+            self.schedule.done(connection, number, self.now());
         }
     }
 
@@ -229,7 +233,7 @@ impl Running<'_> {
         let Some((connection, number)) = turn.done else {
             return;
         };
-        self.schedule.done(connection, number, self.begun.elapsed());
+        self.schedule.done(connection, number, self.now());
         self.errors.count(turn.has_failed);
         if turn.has_failed {
             self.progress.failed.fetch_add(1, Ordering::Relaxed);
@@ -238,7 +242,7 @@ impl Running<'_> {
 
     async fn wait(&mut self, rehearsal: &mut Rehearsal, has_room: bool) {
         let due = self.schedule.next_due().filter(|_| has_room);
-        let due = due.map(|due| self.begun.checked_add(due));
+        let due = due.map(|due| self.begun.and_then(|begun| begun.checked_add(due)));
         let when_due = async {
             match due.flatten() {
                 Some(due) => tokio::time::sleep_until(due).await,

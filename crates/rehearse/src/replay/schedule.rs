@@ -107,6 +107,8 @@ impl PartialOrd for Ahead {
 const HORIZON_US: i64 = 12_000_000;
 /// No more exchanges are read ahead.
 const MOST_AHEAD: usize = 50_000;
+/// With as many the next one is taken for known, so that each that is sent need not be replaced first.
+const MANY_AHEAD: usize = 45_000;
 
 impl Schedule {
     /// Nothing to send yet.
@@ -130,8 +132,16 @@ impl Schedule {
         }
         match self.ahead.peek() {
             None => true,
-            Some(Reverse(next)) => self.read_up_to_us.saturating_sub(next.0.at_us) < HORIZON_US,
+            Some(Reverse(next)) => self.read_up_to_us.saturating_sub(next.0.at_us) < 2 * HORIZON_US,
         }
+    }
+
+    /// Whether no earlier exchange than the next one can come.
+    fn is_next_known(&self) -> bool {
+        let is_far =
+            |Reverse(next): &Reverse<Ahead>| self.read_up_to_us.saturating_sub(next.0.at_us) >= HORIZON_US;
+        let is_full = self.ahead.len() + self.waiting >= MANY_AHEAD;
+        self.is_complete || is_full || self.ahead.peek().is_some_and(is_far)
     }
 
     /// Adds the next exchange of the recording.
@@ -153,7 +163,7 @@ impl Schedule {
     /// When the next exchange is due; none if there is none, or if a response has to come first.
     pub fn next_due(&self) -> Option<Duration> {
         let ready = self.ready.peek().map(|Reverse(due)| due.at);
-        let ahead = self.ahead.peek().filter(|_| !self.wants_more());
+        let ahead = self.ahead.peek().filter(|_| self.is_next_known());
         let ahead = ahead.map(|Reverse(next)| self.at(next.0.at_us));
         match (ready, ahead) {
             (Some(ready), Some(ahead)) => Some(ready.min(ahead)),
@@ -367,7 +377,6 @@ mod tests {
         schedule.add(exchange(1, 1, 20, 21));
         assert!(schedule.wants_more() && schedule.take_due(ms(100)).is_none());
         schedule.add(exchange(2, 2, 0, 13_000));
-        assert!(!schedule.wants_more());
         assert_eq!(due(&mut schedule, ms(0)), [2]);
     }
 }
