@@ -155,6 +155,7 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "crates/node/src",
     "crates/rehearse/src/rehearsal",
     "crates/rehearse/src/replay",
+    "crates/rehearse/src/shadow.rs",
     "crates/rehearse/src/target",
     "crates/testing/src",
 ];

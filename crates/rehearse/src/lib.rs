@@ -12,6 +12,7 @@ pub mod recording;
 pub mod rehearsal;
 pub mod rename;
 pub mod replay;
+pub mod shadow;
 pub mod skipped;
 pub mod statement;
 pub mod target;

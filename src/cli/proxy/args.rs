@@ -12,6 +12,7 @@ use super::{
         tls::TlsArgs,
     },
     cluster::Listen,
+    shadow::ShadowArgs,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
 };
 
@@ -83,6 +84,8 @@ pub(in crate::cli) struct Args {
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration,
         conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
     pub(super) poll_system_views: Option<Duration>,
+    #[command(flatten)]
+    pub(super) shadow: ShadowArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
     #[command(flatten)]

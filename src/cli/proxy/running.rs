@@ -23,6 +23,7 @@ use super::{
     inherited::ForNodes,
     reading::{ReadAgain, Reloading},
     serving::Serving,
+    shadow,
     shutdown::{AUDITORS, GOODBYE, ShutdownPhase, patience},
     side_queries::SideQueries,
     supervisor,
@@ -44,6 +45,7 @@ use cqlens_audit::{
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::{Drained, Transparent};
+use cqlens_rehearse::shadow::Shadow;
 
 /// A running proxy: its settings, its parts, and the state of the control loop.
 pub(super) struct Running {
@@ -58,6 +60,7 @@ pub(super) struct Running {
     pub(super) descriptors: Descriptors,
     pub(super) audit: Arc<Audit>,
     pub(super) writer: ReportWriter,
+    pub(super) shadow: Option<Arc<Shadow>>,
     pub(super) control: Control,
     pub(super) side_queries: SideQueries,
     pub(super) health: Arc<Health>,
@@ -124,6 +127,13 @@ impl Running {
             }
             LastWindowResult::Unwritten => {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
+            }
+        }
+        if let Some(shadow) = self.shadow.take() {
+            // Answers and differences that are still under way are waited for, by nobody else.
+            let ended = spawn_blocking(move || shadow.end(shadow::PATIENCE)).await;
+            if !matches!(ended, Ok(true)) {
+                tracing::warn!("shadow: its last report is not written");
             }
         }
         self.control.end(&self.live).await;
@@ -208,6 +218,14 @@ impl Running {
             AdminOrder::Drain => {}
             AdminOrder::Reload(answer) => self.begin_reload(Some(answer)),
             AdminOrder::Report(format, rendered) => self.writer.render(format, rendered),
+            AdminOrder::Shadow(order, answer) => {
+                let said = self
+                    .shadow
+                    .as_ref()
+                    .map(|shadow| shadow::carry_out(shadow, order));
+                // Who asked may have gone.
+                let _ = answer.send(said);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use super::{
     routes::{listener_statuses, reach, route},
     running::{ClusterView, Operators, Running},
     serving::Serving,
+    shadow,
     shutdown::{ShutdownPhase, patience},
     side_queries::SideQueries,
     supervisor,
@@ -37,13 +38,18 @@ use crate::cli::{
 };
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
 use cqlens_audit::{
-    audit::Audit,
+    audit::{Audit, observe::Observer},
     capture::{Clock, Limits, Queue},
     catalog::Live,
     pulse::{Pulse, Runner},
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::{AdmissionControl, Backlog, Proxy, Workers};
+use cqlens_rehearse::{
+    digest::DigestKey,
+    observe::{Exchanges, TakeExchange},
+    shadow::Shadow,
+};
 
 /// What is read and opened before there are threads.
 pub(super) struct ProxySetup {
@@ -74,13 +80,16 @@ pub(super) async fn start(
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
-    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name)?;
+    let digest_key = DigestKey::random();
+    let shadow = shadow::begin(args, tls, &name, digest_key)?;
+    let observer = observer(shadow.as_ref(), digest_key);
+    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);
     let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
-    let watched = watched(&pulse, &opened.serving, &audit, &writer);
+    let watched = watched(&pulse, &opened.serving, &audit, &writer, shadow.as_deref());
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
     let shared = (queue, edge.admission);
     let health = health(&prepared, &opened, listening, shared, watch, &writer);
@@ -100,6 +109,7 @@ pub(super) async fn start(
         descriptors: edge.descriptors,
         audit,
         writer,
+        shadow,
         control,
         side_queries,
         health,
@@ -186,6 +196,16 @@ fn take_signals(args: &Args) -> anyhow::Result<(mpsc::Receiver<SignalRequest>, P
     Ok((signals, end))
 }
 
+/// What is shown exchanges beside the audit; none where nothing wants them, which costs nothing then.
+fn observer(shadow: Option<&Arc<Shadow>>, key: DigestKey) -> Observer {
+    let takers: Vec<Arc<dyn TakeExchange>> =
+        shadow.map(|shadow| Arc::clone(shadow) as _).into_iter().collect();
+    match takers.is_empty() {
+        true => Observer::default(),
+        false => Exchanges::observer(key, takers, Arc::default()),
+    }
+}
+
 /// Starts the audit of what comes into `queue`, and the writer of its reports, as a source called `name`.
 fn begin_audit(
     args: &Args,
@@ -193,10 +213,12 @@ fn begin_audit(
     live: &Arc<Live>,
     outputs: Outputs,
     name: &str,
+    observer: Observer,
 ) -> anyhow::Result<(Arc<Audit>, ReportWriter)> {
     let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
     let (key, now) = (outputs.hash_key(), clock.time());
-    let options = args.observer.audit_options();
+    let mut options = args.observer.audit_options();
+    options.observer = observer;
     let audit = Audit::start_with(Arc::clone(queue), live, key, name, now, &options);
     let audit = Arc::new(audit.context("no auditor")?);
     let writer = ReportWriter::start(outputs, &audit, live, name, clock)?;
@@ -204,12 +226,20 @@ fn begin_audit(
 }
 
 /// The threads of this process, for the watchdog; `control` is the control loop.
-fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &ReportWriter) -> WatchedThreads {
+fn watched(
+    control: &Pulse,
+    serving: &Serving,
+    audit: &Audit,
+    writer: &ReportWriter,
+    shadow: Option<&Shadow>,
+) -> WatchedThreads {
+    let mut others = vec![audit.pulse().clone(), writer.pulse().clone()];
+    others.extend(shadow.map(|shadow| shadow.pulse().clone()));
     let mut runners = serving.runners();
     runners.push(Runner::new("runtime", Handle::current()));
     WatchedThreads {
         vital: vec![control.clone()],
-        others: vec![audit.pulse().clone(), writer.pulse().clone()],
+        others,
         runners,
     }
 }

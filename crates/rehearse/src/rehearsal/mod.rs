@@ -499,6 +499,11 @@ impl Rehearsal {
         self.tally.count(pattern, describe, counted);
     }
 
+    /// Writes were lost on their way here, the last of them at `at_us`: nobody knows of which tables.
+    pub fn lost_writes(&mut self, at_us: i64) {
+        self.writes.lost(at_us, Instant::now());
+    }
+
     fn first_is_recorded(&self) -> bool {
         matches!(self.first, First::Recorded)
     }

@@ -44,6 +44,13 @@ impl Writes {
         }
     }
 
+    /// A write of any table.
+    pub(super) fn lost(&mut self, at_us: i64, now: Instant) {
+        self.others.seen = Some(now);
+        let (first, latest) = self.others.unsent.unwrap_or((at_us, at_us));
+        self.others.unsent = Some((first.min(at_us), latest.max(at_us)));
+    }
+
     /// Whether a write of the table that was not sent came before `at_us`.
     pub(super) fn unsent_before(&self, table: &str, at_us: i64) -> bool {
         self.last(table)

@@ -48,7 +48,7 @@ impl Job {
 }
 
 /// Bytes of a request's values.
-pub(super) fn weight(exchange: &RecordedExchange) -> usize {
+pub(crate) fn weight(exchange: &RecordedExchange) -> usize {
     let values = exchange
         .request
         .statements

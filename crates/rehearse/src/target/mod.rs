@@ -28,6 +28,7 @@ use cqlens_proto::envelope::Version;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+pub(crate) use self::job::weight;
 use self::{job::Job, pages::Pages, prepared::PreparedCache, sets::Sets};
 use crate::{
     digest::{DigestKey, ResponseDigest},
@@ -189,7 +190,7 @@ impl Target {
     /// If too many wait: then nothing will be told of it.
     pub fn send(&self, ask: Ask) -> Result<(), Skipped> {
         let core = &self.core;
-        let bytes = job::weight(&ask.exchange);
+        let bytes = weight(&ask.exchange);
         let settings = &core.settings;
         let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting
             || core.waiting_bytes.load(Ordering::Relaxed) + bytes > settings.most_waiting_bytes;
@@ -239,7 +240,7 @@ impl Target {
     }
 
     fn received(&self, told: &Told) {
-        let bytes = job::weight(&told.ask.exchange);
+        let bytes = weight(&told.ask.exchange);
         self.core.waiting.fetch_sub(1, Ordering::Relaxed);
         self.core.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
