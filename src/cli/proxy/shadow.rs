@@ -32,16 +32,22 @@ use cqlens_rehearse::{
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Shadow")]
 pub(in crate::cli) struct ShadowArgs {
-    /// Copy reads to the nodes of another cluster, and compare the answers
+    /// Copy reads to another cluster, and compare
     ///
     /// Clients neither wait for it nor see its errors. Off if not set.
-    #[arg(long, env = "CQLENS_SHADOW", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = host_and_port)]
+    #[arg(long, env = "CQLENS_SHADOW", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = host_and_port, help_heading = "Forwarding")]
     shadow: Vec<String>,
     /// Keep a report of the comparison current: .txt, .md or .json
-    #[arg(long, env = "CQLENS_SHADOW_REPORT", value_name = "FILE", requires = "shadow")]
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_REPORT",
+        value_name = "FILE",
+        requires = "shadow",
+        hide_short_help = true
+    )]
     shadow_report: Option<PathBuf>,
     /// Copy the requests of this share of connections, in per cent
-    #[arg(long, env = "CQLENS_SHADOW_SAMPLE", value_name = "PERCENT", default_value = "100", value_parser = percent)]
+    #[arg(long, env = "CQLENS_SHADOW_SAMPLE", value_name = "PERCENT", default_value = "100", value_parser = percent, hide_short_help = true)]
     shadow_sample: f64,
     /// Copy requests to these keyspaces only
     #[arg(
@@ -91,7 +97,12 @@ pub(in crate::cli) struct ShadowArgs {
     /// Ask the upstream again where answers differ, over connections of cqlens' own
     ///
     /// Without it, differences in tables that were written meanwhile are not judged.
-    #[arg(long, env = "CQLENS_SHADOW_ASK_UPSTREAM", requires = "shadow")]
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_ASK_UPSTREAM",
+        requires = "shadow",
+        hide_short_help = true
+    )]
     shadow_ask_upstream: bool,
     /// Share of reads that the upstream is asked twice, in per cent
     ///

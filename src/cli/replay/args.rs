@@ -52,14 +52,14 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     pub(super) max_in_flight: u16,
-    /// Stop where more than this share of the last 1,000 requests failed, in per cent
+    /// Stop where a larger share of requests fails, in per cent
     ///
-    /// What fails is an error that the recording does not have, and no answer at all.
+    /// Of the last 1,000. What fails is an error that the recording does not have, and no answer at all.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(super) stop_at_error_rate: Option<f64>,
-    /// Keyspaces that may be written to, by their names on the cluster of --to
+    /// Keyspaces that may be written to
     ///
-    /// Conditional writes, counters and definitions need the setting of their own as well.
+    /// By their names on the cluster of --to. Conditional writes, counters and definitions need the setting of their own as well.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -83,10 +83,14 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     write_counters: bool,
-    /// Send CREATE, ALTER, DROP, TRUNCATE, GRANT and REVOKE, too, whatever their keyspace
+    /// Send CREATE, ALTER, DROP, TRUNCATE, GRANT and REVOKE, too
+    ///
+    /// Of any keyspace: not all of them name one.
     #[arg(long, help_heading = "What is sent", hide_short_help = true)]
     write_definitions: bool,
-    /// Another name of a keyspace on the cluster of --to; several may be given
+    /// Another name of a keyspace on the cluster of --to
+    ///
+    /// Several may be given.
     #[arg(long, value_name = "KEYSPACE=NAME", value_delimiter = ',', value_parser = rename, help_heading = "What is sent")]
     rename: Vec<(String, String)>,
     /// Columns that are not compared
@@ -182,9 +186,9 @@ Examples:
   The reads of a recording, four times as fast, compared with what was recorded:
       cqlens replay recording --to 10.1.0.1 --speed 4
   Two versions beside each other, with an exit code for CI:
-      cqlens replay recording --to new.test --against old.test --fail-on-difference
+      cqlens replay recording --to new --against old --fail-on-difference
   As fast as possible, writes to one keyspace included:
-      cqlens replay recording --to new.test --speed max --write-keyspaces shop
+      cqlens replay recording --to new --speed max --write-keyspaces shop
 
 Exit codes:
   0  done
