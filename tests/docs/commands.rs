@@ -106,11 +106,13 @@ const OTHERS: [&str; 1] = ["--release"];
 
 #[test]
 fn every_option_that_a_page_names_is_one_of_the_program() {
-    let help: Vec<_> = ["", "proxy", "sniff", "replay", "report", "diff", "explain", "rules", "demo"]
-        .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
-        .into_iter()
-        .map(|output| String::from_utf8(output.stdout).unwrap())
-        .collect();
+    let help: Vec<_> = [
+        "", "proxy", "sniff", "replay", "report", "diff", "explain", "rules", "demo",
+    ]
+    .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
+    .into_iter()
+    .map(|output| String::from_utf8(output.stdout).unwrap())
+    .collect();
     let known: BTreeSet<_> = help.iter().flat_map(|help| options(help)).chain(OTHERS).collect();
     assert!(known.contains("--sequence-budget"), "{known:?}");
     let unknown: Vec<_> = Page::guides()
