@@ -163,7 +163,7 @@ pub fn compare(
 }
 
 /// Whether a code says that the cluster was in trouble, not that the request was wrong.
-fn is_trouble(code: i32) -> bool {
+pub(crate) fn is_trouble(code: i32) -> bool {
     code == ErrorCode::SERVER_ERROR.0 || (0x1000..0x2000).contains(&code)
 }
 

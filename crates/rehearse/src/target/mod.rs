@@ -14,6 +14,7 @@ mod pipeline;
 mod prepared;
 mod sets;
 mod slot;
+mod streams;
 
 use std::{
     sync::{

@@ -30,6 +30,7 @@ use super::{
     prepared::{PreparedKey, PreparedStatement},
     sets::Sets,
     slot::{SlotStatus, has_keyspaces},
+    streams::{InFlight, Streams},
 };
 use crate::{
     digest::{ResponseDigest, RowsDigester},
@@ -63,28 +64,6 @@ pub(super) struct Pipeline<'c> {
     preparing: HashMap<PreparedKey, i16>,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
-}
-
-/// What is in flight, by stream id.
-struct Streams {
-    in_flight: Vec<InFlight>,
-    free: Vec<i16>,
-    abandoned: usize,
-}
-
-enum InFlight {
-    Nothing,
-    Request {
-        job: Job,
-        sent: Instant,
-    },
-    Prepare {
-        key: PreparedKey,
-        waiting: Vec<Job>,
-        sent: Instant,
-    },
-    /// Its response did not come in time, and may still come.
-    Abandoned,
 }
 
 const READ_LEN: usize = 64 << 10;
@@ -522,42 +501,4 @@ async fn write_on(writer: &mut WriteHalf<Box<dyn Socket>>, bytes: &mut BytesMut)
         }
     }
     writer.flush().await
-}
-
-impl Streams {
-    fn new(most: usize) -> Self {
-        let most = i16::try_from(most.max(1)).unwrap_or(i16::MAX);
-        Self {
-            in_flight: (0..most).map(|_| InFlight::Nothing).collect(),
-            free: (0..most).rev().collect(),
-            abandoned: 0,
-        }
-    }
-
-    fn put(&mut self, stream_id: i16, in_flight: InFlight) {
-        if let Some(place) = self.get(stream_id) {
-            *place = in_flight;
-        }
-    }
-
-    fn get(&mut self, stream_id: i16) -> Option<&mut InFlight> {
-        self.in_flight.get_mut(usize::try_from(stream_id).ok()?)
-    }
-
-    /// What a response belongs to; its stream id is free again. Events belong to nothing.
-    fn take(&mut self, StreamId(stream_id): StreamId) -> InFlight {
-        let Some(place) = self.get(stream_id) else {
-            return InFlight::Nothing;
-        };
-        let taken = std::mem::replace(place, InFlight::Nothing);
-        match taken {
-            InFlight::Nothing => {}
-            InFlight::Abandoned => {
-                self.abandoned -= 1;
-                self.free.push(stream_id);
-            }
-            _ => self.free.push(stream_id),
-        }
-        taken
-    }
 }
