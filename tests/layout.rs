@@ -153,7 +153,11 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "crates/proxy/src",
     "crates/audit/src/capture",
     "crates/node/src",
+    "crates/rehearse/src/rehearsal",
     "crates/rehearse/src/recording/recorder.rs",
+    "crates/rehearse/src/replay",
+    "crates/rehearse/src/shadow.rs",
+    "crates/rehearse/src/target",
     "crates/testing/src",
 ];
 

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use super::demo;
 use super::{
     colour::When,
-    completions, diff, explain, man, proxy, report, rules,
+    completions, diff, explain, man, proxy, replay, report, rules,
     settings::{self, Settings, Sources},
 };
 #[cfg(feature = "pcap")]
@@ -86,6 +86,7 @@ pub(super) enum Command {
     #[cfg(feature = "pcap")]
     #[command(after_long_help = record::ENDING)]
     Record(Box<record::Args>),
+    Replay(Box<replay::Args>),
     Report(report::Args),
     Diff(diff::Args),
     Rules(rules::Args),
@@ -101,7 +102,7 @@ impl Command {
     /// Whether values of real clients pass through the process.
     pub(super) fn sees_traffic(&self) -> bool {
         match self {
-            Self::Proxy(_) => true,
+            Self::Proxy(_) | Self::Replay(_) => true,
             #[cfg(feature = "pcap")]
             Self::Sniff(_) | Self::Record(_) => true,
             _ => false,

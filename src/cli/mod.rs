@@ -26,6 +26,7 @@ mod proxy;
 #[cfg(feature = "pcap")]
 mod record;
 mod recording;
+mod replay;
 mod report;
 mod rules;
 mod schema_file;
@@ -88,6 +89,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Sniff(args) => sniff::run(*args, &settings),
         #[cfg(feature = "pcap")]
         Command::Record(args) => record::run(*args, &settings),
+        Command::Replay(args) => replay::run(*args),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),

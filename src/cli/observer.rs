@@ -251,7 +251,7 @@ impl ObserverArgs {
 const PASSWORD_LIMIT: Limit = Limit::new("a password", 4 << 10);
 
 /// The password in the file at `path`; warns of one that other users can read.
-fn password(path: &Path) -> anyhow::Result<String> {
+pub(super) fn password(path: &Path) -> anyhow::Result<String> {
     let text = files::read_text(path, PASSWORD_LIMIT)
         .with_context(|| format!("cannot read the password file {}", path.display()))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);

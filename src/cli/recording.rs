@@ -104,7 +104,7 @@ impl Recording {
         let writer = RecordingWriter::open(settings).with_context(context)?;
         let recorder = Recorder::start(writer, Arc::clone(left_out), waits).context("no recorder")?;
         if args.record_values {
-            tracing::warn!(folder = %folder.display(), "values are recorded as they are: who can read the files can read the data");
+            tracing::warn!(folder = %folder.display(), "values are recorded as they are, readable by all who can read the files");
         }
         Ok(Self {
             folder: folder.to_owned(),

@@ -79,7 +79,6 @@ impl ProcessEnd {
     }
 
     /// Everything is written: no deadline is needed any more, and a further request ends the process at once.
-    #[cfg(feature = "pcap")]
     pub(super) fn done(&self) {
         self.0.send_modify(|ending| {
             ending.is_done = true;

@@ -354,7 +354,7 @@ fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<Tls
 }
 
 /// The host of `host:port`, addresses of version 6 without their brackets.
-fn host(upstream: &str) -> &str {
+pub(super) fn host(upstream: &str) -> &str {
     let host = upstream.rsplit_once(':').map_or(upstream, |(host, _port)| host);
     host.strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))

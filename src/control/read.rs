@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SystemReader, reader::Kept};
+use super::{SystemReader, reader::ReservedMemory};
 use cqlens_audit::catalog::{Cluster, Node, PreparedStatement, Record, system_schema};
 use cqlens_client::ClientError;
 use cqlens_cql::{
@@ -22,7 +22,7 @@ pub(super) struct SchemaRead {
 /// What was read so far, which counts in the client's memory.
 #[derive(Default)]
 struct Reading {
-    kept: Vec<Kept>,
+    kept: Vec<ReservedMemory>,
     is_cut: bool,
 }
 

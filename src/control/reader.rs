@@ -16,17 +16,17 @@ pub(super) struct Records<T> {
     pub(super) rows: Vec<T>,
     /// Whether there was room for all of them.
     pub(super) is_whole: bool,
-    pub(super) kept: Kept,
+    pub(super) kept: ReservedMemory,
 }
 
 /// Memory that is given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ReservedMemory {
     part: Part,
     bytes: usize,
 }
 
-impl Kept {
+impl ReservedMemory {
     fn take(&mut self, bytes: usize) -> bool {
         let has_room = self.part.has_room_for(bytes);
         if has_room {
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.part.give_back(self.bytes);
     }
@@ -140,7 +140,7 @@ impl SystemReader {
         let mut records = Records {
             rows: Vec::new(),
             is_whole: true,
-            kept: Kept {
+            kept: ReservedMemory {
                 part: self.memory.clone(),
                 bytes: 0,
             },

@@ -37,6 +37,7 @@ mod node_certificates;
 mod passthrough;
 mod prepared_before;
 mod refused;
+mod rehearsal;
 mod report;
 mod ring;
 mod scenarios;

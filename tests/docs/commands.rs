@@ -22,7 +22,7 @@ const RUN: &str = "
         case \"$*\" in
         proxy*--print-config*) command cqlens \"$@\" ;;
         proxy*) command cqlens \"$@\" --print-config ;;
-        'sniff -'* | *--contact* | *--follow* | demo*) command cqlens \"$@\" --help ;;
+        'sniff -'* | *--contact* | *--follow* | demo* | replay*) command cqlens \"$@\" --help ;;
         *) command cqlens \"$@\" || [ $? -eq 1 ] ;;
         esac >>\"$printed\" 2>&1 || echo \"cqlens $*\" >>\"$printed\".failed
     }";
@@ -106,11 +106,13 @@ const OTHERS: [&str; 1] = ["--release"];
 
 #[test]
 fn every_option_that_a_page_names_is_one_of_the_program() {
-    let help: Vec<_> = ["", "proxy", "sniff", "report", "diff", "explain", "rules", "demo"]
-        .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
-        .into_iter()
-        .map(|output| String::from_utf8(output.stdout).unwrap())
-        .collect();
+    let help: Vec<_> = [
+        "", "proxy", "sniff", "record", "replay", "report", "diff", "explain", "rules", "demo",
+    ]
+    .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
+    .into_iter()
+    .map(|output| String::from_utf8(output.stdout).unwrap())
+    .collect();
     let known: BTreeSet<_> = help.iter().flat_map(|help| options(help)).chain(OTHERS).collect();
     assert!(known.contains("--sequence-budget"), "{known:?}");
     let unknown: Vec<_> = Page::guides()

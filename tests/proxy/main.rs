@@ -41,6 +41,7 @@ mod ring;
 mod routes;
 mod secrets;
 mod settings;
+mod shadow;
 mod silence;
 mod slow_answers;
 mod stopping;

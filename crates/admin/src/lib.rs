@@ -9,5 +9,5 @@ pub use server::{AdminListener, serve};
 pub use socket::{SocketFile, listen};
 pub use status::{
     Admin, AdminOrder, AuditStatus, ControlConnection, ListenerState, ListenerStatus, ReadyState,
-    ReloadResult, SettingChanges, Status, ThreadStatus,
+    ReloadResult, SettingChanges, ShadowOrder, Status, ThreadStatus,
 };

@@ -17,7 +17,7 @@ use axum::{
 use serde_json::json;
 use tokio::sync::{Mutex, oneshot};
 
-use super::status::{Admin, AdminOrder, ReadyState};
+use super::status::{Admin, AdminOrder, ReadyState, ShadowOrder};
 use cqlens_audit::report::Format;
 use cqlens_proxy::throttle::Throttle;
 
@@ -76,6 +76,9 @@ pub(super) fn routes(admin: Arc<Admin>) -> Router {
         .route("/{file}", get(report_file))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
+        .route("/shadow", get(shadow_report))
+        .route("/shadow/start", post(shadow_start))
+        .route("/shadow/stop", post(shadow_stop))
         .route_layer(middleware::from_fn(only_operators));
     Router::new()
         .route("/livez", get(livez))
@@ -136,6 +139,30 @@ async fn drain(State(admin): State<Arc<Admin>>) -> Response {
     match admin.orders.try_send(AdminOrder::Drain) {
         Ok(()) => (StatusCode::ACCEPTED, "draining\n").into_response(),
         Err(_full_or_gone) => busy(),
+    }
+}
+
+async fn shadow_report(State(admin): State<Arc<Admin>>) -> Response {
+    about_shadow(&admin, ShadowOrder::Report).await
+}
+
+async fn shadow_start(State(admin): State<Arc<Admin>>) -> Response {
+    about_shadow(&admin, ShadowOrder::Start).await
+}
+
+async fn shadow_stop(State(admin): State<Arc<Admin>>) -> Response {
+    about_shadow(&admin, ShadowOrder::Stop).await
+}
+
+async fn about_shadow(admin: &Admin, order: ShadowOrder) -> Response {
+    let (answer, answered) = oneshot::channel();
+    if admin.orders.try_send(AdminOrder::Shadow(order, answer)).is_err() {
+        return busy();
+    }
+    match tokio::time::timeout(PATIENCE, answered).await {
+        Ok(Ok(Some(json))) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Ok(Ok(None)) => (StatusCode::NOT_FOUND, "there is no shadow\n").into_response(),
+        Ok(Err(_)) | Err(_) => busy(),
     }
 }
 
@@ -334,6 +361,8 @@ mod tests {
             assert_eq!(answered(peer, "GET", "/report.json").await, (403, false));
             assert_eq!(answered(peer, "POST", "/reload").await, (403, false));
             assert_eq!(answered(peer, "POST", "/drain").await, (403, false));
+            assert_eq!(answered(peer, "GET", "/shadow").await, (403, false));
+            assert_eq!(answered(peer, "POST", "/shadow/stop").await, (403, false));
         }
         for peer in ["127.0.0.1:50000", "[::1]:50000", "[::ffff:127.0.0.1]:50000"] {
             assert_eq!(answered(peer, "GET", "/config").await, (200, false));

@@ -27,6 +27,20 @@ pub enum AdminOrder {
     Drain,
     /// Render the report of everything up to the last window.
     Report(Format, oneshot::Sender<Vec<u8>>),
+    /// About the second cluster that requests are copied to; the answer is JSON, and none where there is no such
+    /// cluster.
+    Shadow(ShadowOrder, oneshot::Sender<Option<Vec<u8>>>),
+}
+
+/// What is to be done about the second cluster that requests are copied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShadowOrder {
+    /// Say how its answers compare.
+    Report,
+    /// Go on with copying.
+    Start,
+    /// Copy nothing more.
+    Stop,
 }
 
 /// What came of reading the settings again: the changes, or why there are none.

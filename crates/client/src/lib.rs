@@ -86,6 +86,19 @@ pub struct Client {
     timeout: Duration,
 }
 
+/// A connection on which STARTUP has succeeded, in its parts.
+#[derive(Debug)]
+pub struct Connection {
+    /// Where bytes go and come from.
+    pub socket: Box<dyn Socket>,
+    /// How messages are written.
+    pub dialect: Dialect,
+    /// What has been read.
+    pub incoming: EnvelopeStream,
+    /// What is to be written.
+    pub outgoing: Outgoing,
+}
+
 /// Events that wait to be asked for. A node may send any number; what they say is read anew after the first.
 const MOST_EVENTS: usize = 1_000;
 
@@ -119,12 +132,30 @@ impl Client {
         address: impl ToSocketAddrs + Display + Copy,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let with = |version| ClientOptions {
+        Self::negotiate_up_to(Version::V5, address, options).await
+    }
+
+    /// As [`negotiate`](Self::negotiate), with no version above `highest`. Snappy is left out where it is not
+    /// known.
+    ///
+    /// # Errors
+    /// The last version's error.
+    pub async fn negotiate_up_to(
+        highest: Version,
+        address: impl ToSocketAddrs + Display + Copy,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let with = |version: Version| ClientOptions {
             version,
+            compression: match options.compression {
+                Compression::Snappy if version.uses_segments() => Compression::None,
+                compression => compression,
+            },
             ..options.clone()
         };
-        let mut result = Self::connect(address, &with(Version::V5)).await;
-        for version in [Version::V4, Version::V3] {
+        let mut result = Self::connect(address, &with(highest)).await;
+        let lower = [Version::V4, Version::V3].into_iter();
+        for version in lower.filter(|version| version.number() < highest.number()) {
             match result {
                 Err(
                     ClientError::Server {
@@ -178,6 +209,17 @@ impl Client {
     /// Where the node was reached; none if it was gone at once.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.peer
+    }
+
+    /// The connection itself, for those who send many requests before they read the first response; events that
+    /// wait are lost.
+    pub fn into_connection(self) -> Connection {
+        Connection {
+            socket: self.socket,
+            dialect: self.dialect,
+            incoming: self.incoming,
+            outgoing: self.outgoing,
+        }
     }
 
     async fn start(&mut self, options: &ClientOptions, negotiated: &Negotiated) -> Result<(), ClientError> {

@@ -15,7 +15,7 @@ use super::layout::Layout;
 use super::select::read::Thresholds;
 use super::store::Seconds;
 use super::write::batch::{self, Entry};
-use super::write::condition::{self, Condition, Verdict};
+use super::write::condition::{self, Condition, ConditionOutcome};
 use super::write::modification;
 use super::{select, system, view};
 
@@ -97,7 +97,7 @@ fn modify(
         )));
     };
     let verdict = condition::check(condition, mutation, database.rows(&layout), execution)?;
-    if verdict == Verdict::Applied {
+    if verdict == ConditionOutcome::Applied {
         database.write(mutations, execution.now)?;
     }
     let rows = condition::answer(vec![verdict], &layout);

@@ -64,40 +64,74 @@ impl ResponseDigest {
 impl RowsDigest {
     /// The digest of a page of rows; rows after one that cannot be read are left out.
     pub fn of(rows: &Rows<'_>, key: DigestKey) -> Self {
-        let column_count = rows.metadata.column_count;
-        let mut digest = Self {
-            count: rows.len() as u64,
-            columns: if column_count > MOST_COLUMNS {
-                Vec::new()
-            } else {
-                vec![0; column_count]
-            },
-            column_types: rows.metadata.columns.map(|columns| {
+        let mut digester = RowsDigester::new(key);
+        digester.add(rows);
+        digester.finish()
+    }
+}
+
+/// Digests rows page by page: the same digest wherever pages end.
+#[derive(Debug, Clone)]
+pub struct RowsDigester {
+    key: DigestKey,
+    ordered: SipHasher13,
+    digest: RowsDigest,
+    has_begun: bool,
+}
+
+impl RowsDigester {
+    /// No rows yet.
+    pub fn new(key: DigestKey) -> Self {
+        Self {
+            key,
+            ordered: key.hasher(),
+            digest: RowsDigest::default(),
+            has_begun: false,
+        }
+    }
+
+    /// Adds a page; rows after one that cannot be read are left out.
+    pub fn add(&mut self, rows: &Rows<'_>) {
+        let digest = &mut self.digest;
+        if !self.has_begun {
+            self.has_begun = true;
+            let column_count = rows.metadata.column_count;
+            if column_count <= MOST_COLUMNS {
+                digest.columns = vec![0; column_count];
+            }
+        }
+        if digest.column_types.is_none() {
+            digest.column_types = rows.metadata.columns.map(|columns| {
                 let described =
                     |column: ColumnSpec<'_>| (column.name.to_owned(), column.column_type.to_string());
                 columns.iter().map(described).collect()
-            }),
-            has_more: rows.metadata.paging_state.is_some(),
-            ..Self::default()
-        };
-        let mut ordered = key.hasher();
+            });
+        }
+        digest.count += rows.len() as u64;
+        digest.has_more = rows.metadata.paging_state.is_some();
         for row in rows.iter().map_while(Result::ok) {
-            let mut whole = key.hasher();
+            let mut whole = self.key.hasher();
             let mut columns = digest.columns.iter_mut();
             for cell in row.iter() {
                 write_cell(&mut whole, cell);
                 if let Some(column) = columns.next() {
-                    let mut one = key.hasher();
+                    let mut one = self.key.hasher();
                     write_cell(&mut one, cell);
                     *column = column.wrapping_add(one.finish128().as_u128());
                 }
             }
             let whole = whole.finish128().as_u128();
             digest.unordered = digest.unordered.wrapping_add(whole);
-            ordered.write_u128(whole);
+            self.ordered.write_u128(whole);
         }
-        digest.ordered = ordered.finish128().as_u128();
-        digest
+    }
+
+    /// The digest of all pages.
+    pub fn finish(self) -> RowsDigest {
+        RowsDigest {
+            ordered: self.ordered.finish128().as_u128(),
+            ..self.digest
+        }
     }
 }
 

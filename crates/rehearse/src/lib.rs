@@ -1,10 +1,21 @@
 #![doc = include_str!("../README.md")]
 
+pub mod compare;
 pub mod convert;
 pub mod digest;
 pub mod exchange;
+pub mod gate;
 pub mod left_out;
 pub mod observe;
 mod pages;
 pub mod recording;
+pub mod rehearsal;
+pub mod rename;
+pub mod replay;
+pub mod shadow;
+pub mod skipped;
+pub mod statement;
+pub mod target;
+#[cfg(test)]
+mod testing;
 mod text;

@@ -1,6 +1,6 @@
 //! The chapters of the demo's report: for each purpose the models that the literature knows, the worse ones first.
 
-use cqlens_audit::report::{Chapter, Place, Report};
+use cqlens_audit::report::{Chapter, ChapterTables, Report};
 use cqlens_node::scenario::{Phase, Scenario, Step};
 
 /// Models for one purpose.
@@ -205,7 +205,7 @@ pub(super) fn of(report: &Report, scenarios: &[Scenario]) -> Vec<Chapter> {
             .models
             .iter()
             .map(|model| {
-                let place = Place {
+                let place = ChapterTables {
                     keyspace: model.keyspace,
                     tables: model.tables,
                 };

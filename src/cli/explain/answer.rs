@@ -19,7 +19,7 @@ use super::touched::PartitionsTouched;
 use cqlens_audit::audit::Once;
 use cqlens_audit::rules::Finding;
 use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
-use cqlens_cql::plan::{BatchSum, Limits, Plan, Refusal};
+use cqlens_cql::plan::{BatchSum, Plan, ReadLimits, Refusal};
 use cqlens_cql::schema::{Schema, is_system};
 
 /// The answer to one statement.
@@ -196,7 +196,7 @@ impl StatementAnswer {
             .as_ref()
             .err()
             .or(limits.as_ref().err().filter(|_| values.is_some()));
-        let limits = *limits.as_ref().unwrap_or(&Limits {
+        let limits = *limits.as_ref().unwrap_or(&ReadLimits {
             limit: None,
             per_partition_limit: None,
         });

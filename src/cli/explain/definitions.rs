@@ -23,10 +23,10 @@ pub(super) struct Definitions {
     created: BTreeSet<String>,
     /// Keyspaces that the inputs only name. What else they have is not known.
     assumed: BTreeSet<String>,
-    places: Places,
+    places: DefinitionSites,
     /// What the rules found in `--schema`, and where that is.
     found_before: BTreeSet<FindingKey>,
-    places_before: Places,
+    places_before: DefinitionSites,
 }
 
 /// What became of a definition.
@@ -50,7 +50,7 @@ impl Definitions {
         let all = judged.open.iter().chain(&judged.accepted);
         Self {
             found_before: all.map(key).collect(),
-            places_before: Places::of(source),
+            places_before: DefinitionSites::of(source),
             schema,
             is_complete: true,
             ..Self::default()
@@ -222,13 +222,13 @@ fn keyspace_of<'s>(statement: &'s Statement<'_>, keyspace: Option<&'s str>) -> O
 
 /// Where things are defined, or altered last.
 #[derive(Default)]
-struct Places {
+struct DefinitionSites {
     keyspaces: BTreeMap<String, PlacedStatement>,
     tables: BTreeMap<TableName, PlacedStatement>,
     first: Option<PlacedStatement>,
 }
 
-impl Places {
+impl DefinitionSites {
     fn of(source: &Rc<SourceText>) -> Self {
         let mut places = Self::default();
         let mut used: Option<String> = None;

@@ -4,7 +4,7 @@ use cqlens_cql::syntax::ast::{BatchKind, Kind};
 use serde::Serialize;
 
 use cqlens_cql::footprint::{Count, Footprint, Keys};
-use cqlens_cql::plan::{BatchSum, Facts, Limits, Plan};
+use cqlens_cql::plan::{BatchSum, Facts, Plan, ReadLimits};
 
 /// The properties of a text of any kind.
 #[derive(Debug, Serialize)]
@@ -105,7 +105,7 @@ pub(super) fn text_of(facts: &Facts) -> TextFields {
     }
 }
 
-pub(super) fn read_of(facts: &Facts, limits: Limits) -> ReadFields {
+pub(super) fn read_of(facts: &Facts, limits: ReadLimits) -> ReadFields {
     let known = facts.schema.as_ref().map(|schema| KnownRead {
         filtering_needed: schema.filtering_needed,
         in_on_partition_key: schema.in_on_partition_key,

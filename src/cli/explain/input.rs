@@ -109,14 +109,14 @@ fn cannot_read(path: Option<&Path>) -> String {
 pub(super) fn located(text: &str) -> anyhow::Result<Vec<Rc<SourceText>>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parts = Vec::new();
-    let mut part: Option<Part<'_>> = None;
+    let mut part: Option<LineGroup<'_>> = None;
     for line in text.lines() {
         let located = Location::of(line);
         match (&mut part, located) {
             (Some(part), Some((location, cql))) if part.goes_on_at(location) => part.push(0, cql),
             (open, Some((location, cql))) => {
-                parts.extend(open.take().map(Part::source));
-                let mut next = Part {
+                parts.extend(open.take().map(LineGroup::source));
+                let mut next = LineGroup {
                     file: location.file,
                     line: location.line,
                     lines: 0,
@@ -130,7 +130,7 @@ pub(super) fn located(text: &str) -> anyhow::Result<Vec<Rc<SourceText>>> {
             (None, None) => bail!("the first line does not begin with `file:line:`"),
         }
     }
-    parts.extend(part.map(Part::source));
+    parts.extend(part.map(LineGroup::source));
     Ok(parts)
 }
 
@@ -177,14 +177,14 @@ fn number(text: &str) -> Option<(usize, &str)> {
 }
 
 /// Lines that belong together.
-struct Part<'t> {
+struct LineGroup<'t> {
     file: &'t str,
     line: usize,
     lines: usize,
     text: String,
 }
 
-impl Part<'_> {
+impl LineGroup<'_> {
     fn goes_on_at(&self, location: Location<'_>) -> bool {
         location.file == self.file && self.line.checked_add(self.lines) == Some(location.line)
     }

@@ -25,7 +25,7 @@ pub(super) struct Position {
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Region {
     pub(super) span: Span,
     /// Of the first character.
     pub(super) start: Position,
@@ -37,7 +37,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone)]
 pub(super) struct PlacedStatement {
     pub(super) source: Rc<SourceText>,
-    pub(super) place: Place,
+    pub(super) place: Region,
 }
 
 impl SourceText {
@@ -73,9 +73,9 @@ impl SourceText {
         }
     }
 
-    fn place(&self, span: Span) -> Place {
+    fn place(&self, span: Span) -> Region {
         let range = span.range();
-        Place {
+        Region {
             span,
             start: self.position(range.start),
             end: self.position(range.end.max(range.start)),
@@ -107,7 +107,7 @@ impl PlacedStatement {
     }
 
     /// The place of a part of the statement, or just behind it.
-    pub(super) fn part(&self, span: Span) -> Place {
+    pub(super) fn part(&self, span: Span) -> Region {
         let (source, whole) = (&self.source, self.place);
         let begin = char_start(&source.text, whole.span.range().start);
         source.counted.set((begin, whole.start));

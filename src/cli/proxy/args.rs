@@ -13,6 +13,7 @@ use super::{
         tls::TlsArgs,
     },
     cluster::Listen,
+    shadow::ShadowArgs,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
 };
 
@@ -65,7 +66,13 @@ pub(in crate::cli) struct Args {
     ///
     /// With digests of their responses. `cqlens report` and `cqlens explain` read the folder as well; only with
     /// --record-values it can be replayed on another cluster. Off if not set.
-    #[arg(long, env = "CQLENS_RECORD", value_name = "DIR", help_heading = "Results")]
+    #[arg(
+        long,
+        env = "CQLENS_RECORD",
+        value_name = "DIR",
+        hide_short_help = true,
+        help_heading = "Results"
+    )]
     pub(super) record: Option<PathBuf>,
     #[command(flatten)]
     pub(super) record_args: RecordArgs,
@@ -92,6 +99,8 @@ pub(in crate::cli) struct Args {
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration,
         conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
     pub(super) poll_system_views: Option<Duration>,
+    #[command(flatten)]
+    pub(super) shadow: ShadowArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
     #[command(flatten)]

@@ -18,6 +18,7 @@ mod reload;
 mod routes;
 mod running;
 mod serving;
+mod shadow;
 mod shutdown;
 mod side_queries;
 mod start;

@@ -1,4 +1,4 @@
-//! What takes the exchanges that the audit sees: a recording.
+//! What takes the exchanges that the audit sees: a recording, a second cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,6 +9,7 @@ use cqlens_rehearse::{
     digest::DigestKey,
     left_out::LeftOutCounts,
     observe::{Exchanges, TakeExchange},
+    shadow::Shadow,
 };
 
 /// Who is handed exchanges beside the audit, for as long as the process lives.
@@ -22,12 +23,12 @@ pub(super) struct ObservedTraffic {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl ObservedTraffic {
-    /// Begins what the settings ask for, as the source called `name`.
+    /// Begins the recording that the settings ask for, as the source called `name`. Digests have `key`.
     ///
     /// # Errors
     /// A recording that cannot be written.
-    pub(super) fn begin(args: &Args, name: &str) -> anyhow::Result<Self> {
-        let (key, left_out) = (DigestKey::random(), Arc::default());
+    pub(super) fn begin(args: &Args, name: &str, key: DigestKey) -> anyhow::Result<Self> {
+        let left_out = Arc::default();
         let folder = args.record.as_deref();
         let recording =
             folder.map(|folder| Recording::begin(folder, &args.record_args, name, key, &left_out, false));
@@ -39,8 +40,10 @@ impl ObservedTraffic {
     }
 
     /// For the audit; none where nothing is asked for, which costs nothing then.
-    pub(super) fn observer(&self) -> Observer {
-        let takers: Vec<Arc<dyn TakeExchange>> = self.recording.iter().map(Recording::taker).collect();
+    pub(super) fn observer(&self, shadow: Option<&Arc<Shadow>>) -> Observer {
+        let recording = self.recording.iter().map(Recording::taker);
+        let shadow = shadow.map(|shadow| Arc::clone(shadow) as Arc<dyn TakeExchange>);
+        let takers: Vec<_> = recording.chain(shadow).collect();
         match takers.is_empty() {
             true => Observer::default(),
             false => Exchanges::observer(self.key, takers, Arc::clone(&self.left_out)),

@@ -24,6 +24,7 @@ use super::{
     observed::ObservedTraffic,
     reading::{ReadAgain, Reloading},
     serving::Serving,
+    shadow,
     shutdown::{AUDITORS, GOODBYE, ShutdownPhase, patience},
     side_queries::SideQueries,
     supervisor,
@@ -45,6 +46,7 @@ use cqlens_audit::{
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::{Drained, Transparent};
+use cqlens_rehearse::shadow::Shadow;
 
 /// A running proxy: its settings, its parts, and the state of the control loop.
 pub(super) struct Running {
@@ -60,6 +62,7 @@ pub(super) struct Running {
     pub(super) audit: Arc<Audit>,
     pub(super) writer: ReportWriter,
     pub(super) observed: ObservedTraffic,
+    pub(super) shadow: Option<Arc<Shadow>>,
     pub(super) control: Control,
     pub(super) side_queries: SideQueries,
     pub(super) health: Arc<Health>,
@@ -131,6 +134,13 @@ impl Running {
         let observed = self.observed;
         // Files are written; whatever else this process still does goes on meanwhile.
         let _ = spawn_blocking(move || observed.end()).await;
+        if let Some(shadow) = self.shadow.take() {
+            // Answers and differences that are still under way are waited for, by nobody else.
+            let ended = spawn_blocking(move || shadow.end(shadow::PATIENCE)).await;
+            if !matches!(ended, Ok(true)) {
+                tracing::warn!("shadow: its last report is not written");
+            }
+        }
         self.control.end(&self.live).await;
         tracing::info!("stopped");
         if let Some(words) = self.writer.last_words() {
@@ -213,6 +223,14 @@ impl Running {
             AdminOrder::Drain => {}
             AdminOrder::Reload(answer) => self.begin_reload(Some(answer)),
             AdminOrder::Report(format, rendered) => self.writer.render(format, rendered),
+            AdminOrder::Shadow(order, answer) => {
+                let said = self
+                    .shadow
+                    .as_ref()
+                    .map(|shadow| shadow::carry_out(shadow, order));
+                // Who asked may have gone.
+                let _ = answer.send(said);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use super::{
     routes::{listener_statuses, reach, route},
     running::{ClusterView, Operators, Running},
     serving::Serving,
+    shadow,
     shutdown::{ShutdownPhase, patience},
     side_queries::SideQueries,
     supervisor,
@@ -38,13 +39,14 @@ use crate::cli::{
 };
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
 use cqlens_audit::{
-    audit::Audit,
+    audit::{Audit, observe::Observer},
     capture::{Clock, Limits, Queue},
     catalog::Live,
     pulse::{Pulse, Runner},
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::{AdmissionControl, Backlog, Proxy, Workers};
+use cqlens_rehearse::digest::DigestKey;
 
 /// What is read and opened before there are threads.
 pub(super) struct ProxySetup {
@@ -75,14 +77,21 @@ pub(super) async fn start(
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
-    let observed = ObservedTraffic::begin(args, &name)?;
-    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, &observed)?;
+    let digest_key = DigestKey::random();
+    let shadow = shadow::begin(args, tls, &name, digest_key)?;
+    let observed = ObservedTraffic::begin(args, &name, digest_key)?;
+    let observer = observed.observer(shadow.as_ref());
+    let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);
     let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
-    let watched = watched(&pulse, &opened.serving, &audit, &writer, &observed);
+    let own = [
+        shadow.as_ref().map(|shadow| shadow.pulse().clone()),
+        observed.pulse().cloned(),
+    ];
+    let watched = watched(&pulse, &opened.serving, &audit, &writer, own);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
     let shared = (queue, edge.admission);
     let health = health(&prepared, &opened, listening, shared, watch, &writer);
@@ -103,6 +112,7 @@ pub(super) async fn start(
         audit,
         writer,
         observed,
+        shadow,
         control,
         side_queries,
         health,
@@ -196,12 +206,12 @@ fn begin_audit(
     live: &Arc<Live>,
     outputs: Outputs,
     name: &str,
-    observed: &ObservedTraffic,
+    observer: Observer,
 ) -> anyhow::Result<(Arc<Audit>, ReportWriter)> {
     let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
     let (key, now) = (outputs.hash_key(), clock.time());
     let mut options = args.observer.audit_options();
-    options.observer = observed.observer();
+    options.observer = observer;
     let audit = Audit::start_with(Arc::clone(queue), live, key, name, now, &options);
     let audit = Arc::new(audit.context("no auditor")?);
     let writer = ReportWriter::start(outputs, &audit, live, name, clock)?;
@@ -214,10 +224,10 @@ fn watched(
     serving: &Serving,
     audit: &Audit,
     writer: &ReportWriter,
-    observed: &ObservedTraffic,
+    own: [Option<Pulse>; 2],
 ) -> WatchedThreads {
     let mut others = vec![audit.pulse().clone(), writer.pulse().clone()];
-    others.extend(observed.pulse().cloned());
+    others.extend(own.into_iter().flatten());
     let mut runners = serving.runners();
     runners.push(Runner::new("runtime", Handle::current()));
     WatchedThreads {

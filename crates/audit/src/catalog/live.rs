@@ -41,7 +41,7 @@ pub struct Live {
     cluster_wanted: Notify,
     /// Why there is no control connection.
     trouble: ArcSwapOption<String>,
-    places: Mutex<Places>,
+    places: Mutex<PlacementCache>,
     /// Memory of the placements. With a control connection, none is needed for what clients have read.
     placed: MemoryShare,
     /// Prepared statements.
@@ -63,7 +63,7 @@ pub struct Live {
 
 /// The ring, and what was placed on it so far.
 #[derive(Debug, Default)]
-struct Places {
+struct PlacementCache {
     ring: Option<Ring>,
     /// None where the replication is not understood.
     placements: HashMap<Replication, Option<Arc<Placement>>>,
@@ -325,7 +325,7 @@ impl Live {
             return;
         }
         let mut places = self.places();
-        *places = Places {
+        *places = PlacementCache {
             ring: Ring::of(&cluster),
             placements: HashMap::new(),
         };
@@ -357,7 +357,7 @@ impl Live {
         let schema = self.schema();
         let keyspace = schema.keyspaces.get(keyspace)?;
         let replication = Replication::of(keyspace);
-        let Places { ring, placements } = &mut *self.places();
+        let PlacementCache { ring, placements } = &mut *self.places();
         let ring = ring.as_ref()?;
         placements
             .entry(replication)
@@ -372,7 +372,7 @@ impl Live {
             .clone()
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, PlacementCache> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

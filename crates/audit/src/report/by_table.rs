@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A keyspace and a table; none of what is of no single table.
-type Place<'r> = (Option<&'r str>, Option<&'r str>);
+type TableKey<'r> = (Option<&'r str>, Option<&'r str>);
 
 /// What a report has on one table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct TableGroup {
 }
 
 impl TableGroup {
-    fn of((keyspace, table): Place<'_>) -> Self {
+    fn of((keyspace, table): TableKey<'_>) -> Self {
         Self {
             keyspace: keyspace.map(str::to_owned),
             table: table.map(str::to_owned),
@@ -45,7 +45,7 @@ impl TableGroup {
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> TableKey<'_> {
         (self.keyspace.as_deref(), self.table.as_deref())
     }
 
@@ -83,7 +83,7 @@ impl Report {
     pub fn table_by_table(mut self) -> Self {
         let mut groups: Vec<TableGroup> = Vec::new();
         let mut places: BTreeMap<(Option<String>, Option<String>), usize> = BTreeMap::new();
-        let mut group = |(keyspace, table): Place<'_>| -> usize {
+        let mut group = |(keyspace, table): TableKey<'_>| -> usize {
             let name = (keyspace.map(str::to_owned), table.map(str::to_owned));
             *places.entry(name).or_insert_with(|| {
                 groups.push(TableGroup::of((keyspace, table)));
@@ -139,15 +139,15 @@ impl Report {
     }
 }
 
-fn place_of(problem: &ProblemReport) -> Place<'_> {
+fn place_of(problem: &ProblemReport) -> TableKey<'_> {
     (problem.keyspace.as_deref(), problem.table.as_deref())
 }
 
-fn finding_place(finding: &FindingReport) -> Place<'_> {
+fn finding_place(finding: &FindingReport) -> TableKey<'_> {
     (finding.keyspace.as_deref(), finding.table.as_deref())
 }
 
-fn pattern_place(pattern: &PatternReport) -> Place<'_> {
+fn pattern_place(pattern: &PatternReport) -> TableKey<'_> {
     (pattern.keyspace.as_deref(), pattern.table.as_deref())
 }
 

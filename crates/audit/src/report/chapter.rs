@@ -46,14 +46,14 @@ pub struct ModelReport {
 
 /// Which statements are of a model.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ChapterTables<'a> {
     /// Those on this keyspace.
     pub keyspace: &'a str,
     /// Those on these tables of it; on all if none is named.
     pub tables: &'a [&'a str],
 }
 
-impl Place<'_> {
+impl ChapterTables<'_> {
     fn has(self, keyspace: Option<&str>, table: Option<&str>) -> bool {
         let is_named = table.is_some_and(|table| self.tables.contains(&table));
         keyspace == Some(self.keyspace) && (self.tables.is_empty() || is_named)
@@ -62,7 +62,7 @@ impl Place<'_> {
 
 impl Report {
     /// The model in `place` after so many operations.
-    pub fn model(&self, name: &str, place: Place<'_>, operations: u64) -> ModelReport {
+    pub fn model(&self, name: &str, place: ChapterTables<'_>, operations: u64) -> ModelReport {
         let reads = self.patterns.iter().filter(|pattern| {
             pattern.kind == StatementKind::Select
                 && place.has(pattern.keyspace.as_deref(), pattern.table.as_deref())
@@ -122,8 +122,8 @@ mod tests {
         Report::new(&window, &cluster, &schema, judgement, Timestamp::UNIX_EPOCH)
     }
 
-    fn place<'a>(keyspace: &'a str, tables: &'a [&'a str]) -> Place<'a> {
-        Place { keyspace, tables }
+    fn place<'a>(keyspace: &'a str, tables: &'a [&'a str]) -> ChapterTables<'a> {
+        ChapterTables { keyspace, tables }
     }
 
     #[test]

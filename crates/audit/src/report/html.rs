@@ -58,7 +58,7 @@ struct Page<'a> {
 }
 
 /// A part of the coverage bar.
-struct Part {
+struct CoverageShare {
     name: &'static str,
     class: &'static str,
     count: u64,
@@ -100,7 +100,7 @@ impl Page<'_> {
         parts.join(" · ")
     }
 
-    fn coverage_parts(&self) -> [Part; 4] {
+    fn coverage_parts(&self) -> [CoverageShare; 4] {
         let coverage = &self.report.coverage;
         [
             ("partitions counted exactly", "exact", coverage.partitions_exact),
@@ -108,7 +108,7 @@ impl Page<'_> {
             ("scans, lower bound", "scan", coverage.partitions_scan),
             ("unknown", "unknown", coverage.partitions_unknown),
         ]
-        .map(|(name, class, count)| Part { name, class, count })
+        .map(|(name, class, count)| CoverageShare { name, class, count })
     }
 
     /// Executions that touch partitions.

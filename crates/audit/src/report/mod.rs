@@ -46,7 +46,7 @@ use crate::{
 pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use by_table::TableGroup;
-pub use chapter::{Chapter, ModelReport, Place};
+pub use chapter::{Chapter, ChapterTables, ModelReport};
 pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,

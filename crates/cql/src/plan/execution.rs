@@ -6,7 +6,7 @@ use cqlens_proto::message::Values;
 
 use super::batch_sum::BatchSum;
 use super::keys::{self, Counted, KeyPlan};
-use super::limits::{self, Limits};
+use super::limits::{self, ReadLimits};
 use super::refusal::Refusal;
 use super::shape::{BatchPlan, Plan, ReadPlan, Reads, Shape, WritePlan, Writes};
 use super::term::{Fault, Term};
@@ -121,17 +121,17 @@ impl Plan {
     /// # Errors
     ///
     /// A limit that is not positive, or nothing bound where it is a marker.
-    pub fn limits(&self, values: Option<&Values<'_>>) -> Result<Limits, Refusal> {
+    pub fn limits(&self, values: Option<&Values<'_>>) -> Result<ReadLimits, Refusal> {
         let Shape::Read(ReadPlan {
             limit,
             per_partition_limit,
             ..
         }) = &self.shape
         else {
-            return Ok(Limits::default());
+            return Ok(ReadLimits::default());
         };
         let evaluate = |term: &Option<Term>| limits::evaluate(term.as_ref(), values).map_err(Refusal::from);
-        Ok(Limits {
+        Ok(ReadLimits {
             limit: evaluate(limit)?,
             per_partition_limit: evaluate(per_partition_limit)?,
         })

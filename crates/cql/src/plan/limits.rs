@@ -6,7 +6,7 @@ use super::term::{Datum, Fault, Term};
 
 /// What an execution does, beside its partitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReadLimits {
     /// Rows of the whole read; none if there is no limit.
     pub limit: Option<i32>,
     /// Rows of each partition; none if there is no limit.

@@ -55,7 +55,7 @@ pub use batch_sum::BatchSum;
 pub use facts::{DeleteKind, Facts, SchemaFacts};
 pub use flag::Flag;
 pub use kind::StatementKind;
-pub use limits::Limits;
+pub use limits::ReadLimits;
 pub use markers::Markers;
 pub use refusal::{Absent, Refusal, Stage};
 pub use shape::Plan;

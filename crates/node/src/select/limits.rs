@@ -10,7 +10,7 @@ use crate::paging::Mark;
 
 /// How many rows are read.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct RowLimits {
     /// LIMIT, less what earlier pages took.
     pub(super) limit: u64,
     /// PER PARTITION LIMIT.
@@ -23,7 +23,7 @@ pub(super) struct Limits {
     pub(super) resume: Option<Mark>,
 }
 
-impl Limits {
+impl RowLimits {
     /// Reads `LIMIT`, `PER PARTITION LIMIT` and the paging of the request.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Limits {
         select: &Select<'_>,
         reads_all: bool,
         execution: &Execution<'_>,
-    ) -> Result<Limits, Failure> {
+    ) -> Result<RowLimits, Failure> {
         let limit = row_count(select.limit.as_ref(), "LIMIT", execution)?;
         let per_partition = row_count(
             select.per_partition_limit.as_ref(),
@@ -45,7 +45,7 @@ impl Limits {
             .map_or(u64::MAX, |rows| rows as u64);
         let resume = execution.paging_state.map(Mark::decode).transpose()?;
         let limit = resume.as_ref().map_or(limit, |mark| mark.rows_left);
-        Ok(Limits {
+        Ok(RowLimits {
             limit,
             per_partition,
             page,

@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::restriction::{Restrictions, Source};
 use crate::store::StoredTable;
 use cqlens_cql::schema::ColumnKind;
-use limits::Limits;
+use limits::RowLimits;
 use projection::Projection;
 use read::{Read, Thresholds};
 use result_rows::ResultRows;
@@ -45,7 +45,7 @@ pub(super) fn run(
     }
     let order = RowOrder::of(select, layout, &restrictions, execution)?;
     let is_aggregate = projection.is_aggregate() || !select.group_by.is_empty();
-    let limits = Limits::of(select, is_aggregate || order.sorts, execution)?;
+    let limits = RowLimits::of(select, is_aggregate || order.sorts, execution)?;
     let group_by = group_columns(select, layout)?;
     let read = Read {
         layout,

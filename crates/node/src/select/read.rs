@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use super::limits::Limits;
+use super::limits::RowLimits;
 use super::result_rows::ResultRows;
 use crate::execution::Execution;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(crate) struct Thresholds {
 pub(super) struct Read<'a> {
     pub(super) layout: &'a Layout,
     pub(super) restrictions: &'a Restrictions,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a RowLimits,
     pub(super) thresholds: Thresholds,
     pub(super) execution: &'a Execution<'a>,
     /// Against the order in which the table is stored.

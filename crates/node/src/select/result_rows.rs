@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::limits::Limits;
+use super::limits::RowLimits;
 use super::projection::{Group, Projection};
 use super::row_order::RowOrder;
 use crate::layout::RowView;
@@ -56,7 +56,7 @@ impl<'p> ResultRows<'p> {
     }
 
     /// The rows of the result, sorted and cut at the limit.
-    pub(super) fn finish(mut self, limits: &Limits, order: RowOrder) -> Vec<Vec<Option<Bytes>>> {
+    pub(super) fn finish(mut self, limits: &RowLimits, order: RowOrder) -> Vec<Vec<Option<Bytes>>> {
         self.close_group();
         if self.is_aggregate && self.group_by.is_empty() && self.rows.is_empty() {
             self.rows.push((Vec::new(), self.projection.group().finish()));

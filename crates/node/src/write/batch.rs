@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cqlens_cql::syntax::ast::{BatchKind, Modification};
 
-use super::condition::{self, Condition, Verdict};
+use super::condition::{self, Condition, ConditionOutcome};
 use super::modification;
 use super::mutation::Mutation;
 use crate::answer::{Answer, Outcome};
@@ -72,7 +72,10 @@ pub(crate) fn run(
             )?);
         }
     }
-    if verdicts.iter().all(|verdict| *verdict == Verdict::Applied) {
+    if verdicts
+        .iter()
+        .all(|verdict| *verdict == ConditionOutcome::Applied)
+    {
         let now = entries.first().map_or(0, |entry| entry.execution.now);
         database.write(mutations, now)?;
     }

@@ -41,7 +41,7 @@ impl<'a> Condition<'a> {
 
 /// What a condition found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ConditionOutcome {
     /// The write happens.
     Applied,
     /// It does not; with the columns that the client is shown, if the row exists.
@@ -57,7 +57,7 @@ pub(crate) fn check(
     mutation: &Mutation,
     table: &StoredTable,
     execution: &Execution<'_>,
-) -> Result<Verdict, Failure> {
+) -> Result<ConditionOutcome, Failure> {
     let layout = &*mutation.layout;
     let nothing = Partition::new(mutation.key.clone());
     let partition = table.partition(&mutation.partition()?).unwrap_or(&nothing);
@@ -82,9 +82,11 @@ pub(crate) fn check(
             .collect()
     };
     let conditions = match condition {
-        Condition::NotExists if exists => return Ok(Verdict::Refused(shown(&mut layout.columns.iter()))),
-        Condition::Exists if !exists => return Ok(Verdict::Refused(Vec::new())),
-        Condition::NotExists | Condition::Exists => return Ok(Verdict::Applied),
+        Condition::NotExists if exists => {
+            return Ok(ConditionOutcome::Refused(shown(&mut layout.columns.iter())));
+        }
+        Condition::Exists if !exists => return Ok(ConditionOutcome::Refused(Vec::new())),
+        Condition::NotExists | Condition::Exists => return Ok(ConditionOutcome::Applied),
         Condition::All(conditions) => conditions,
     };
     for relation in conditions {
@@ -98,26 +100,30 @@ pub(crate) fn check(
                         .any(|name| *name == *column.name)
                 })
             };
-            return Ok(Verdict::Refused(shown(&mut layout.columns.iter().filter(names))));
+            return Ok(ConditionOutcome::Refused(shown(
+                &mut layout.columns.iter().filter(names),
+            )));
         }
     }
-    Ok(Verdict::Applied)
+    Ok(ConditionOutcome::Applied)
 }
 
 /// The row that answers a conditional write: `[applied]`, and what was found instead.
-pub(crate) fn answer(verdicts: Vec<Verdict>, layout: &Layout) -> RowSet {
+pub(crate) fn answer(verdicts: Vec<ConditionOutcome>, layout: &Layout) -> RowSet {
     let applied = ResultColumn {
         keyspace: layout.keyspace.clone(),
         table: layout.name.clone(),
         name: "[applied]".to_owned(),
         column_type: CqlType::Boolean,
     };
-    let is_applied = verdicts.iter().all(|verdict| *verdict == Verdict::Applied);
+    let is_applied = verdicts
+        .iter()
+        .all(|verdict| *verdict == ConditionOutcome::Applied);
     let mut columns = vec![applied];
     let flag = Some(Bytes::copy_from_slice(&[u8::from(is_applied)]));
     let refused = verdicts.into_iter().find_map(|verdict| match verdict {
-        Verdict::Refused(found) => Some(found),
-        Verdict::Applied => None,
+        ConditionOutcome::Refused(found) => Some(found),
+        ConditionOutcome::Applied => None,
     });
     let mut row = vec![flag];
     for (column, value) in refused.unwrap_or_default() {

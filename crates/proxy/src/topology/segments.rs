@@ -33,13 +33,13 @@ struct Pending {
     /// As they came.
     raw: Vec<Bytes>,
     /// What goes on of them.
-    parts: Vec<Part>,
+    parts: Vec<SegmentPart>,
     /// Those are not the same.
     is_changed: bool,
 }
 
 #[derive(Debug)]
-struct Part {
+struct SegmentPart {
     bytes: Bytes,
     /// Whole envelopes; else a part of one.
     is_whole: bool,
@@ -122,13 +122,13 @@ impl Segments {
     /// Bytes of the payload that stay as they are.
     pub(super) fn same(&mut self, bytes: Bytes) {
         let is_whole = self.is_self_contained;
-        self.pending.parts.push(Part { bytes, is_whole });
+        self.pending.parts.push(SegmentPart { bytes, is_whole });
     }
 
     /// A whole envelope that stays as it is.
     pub(super) fn whole(&mut self, bytes: Bytes) {
         let is_whole = true;
-        self.pending.parts.push(Part { bytes, is_whole });
+        self.pending.parts.push(SegmentPart { bytes, is_whole });
     }
 
     /// What stands in place of an envelope, if anything does.
@@ -207,7 +207,7 @@ pub(super) fn joined(rest: Bytes, more: Bytes) -> Bytes {
 }
 
 /// Segments around parts of a payload: whole envelopes share one as long as they fit.
-fn encoded(encoding: Encoding, parts: &[Part]) -> Option<Bytes> {
+fn encoded(encoding: Encoding, parts: &[SegmentPart]) -> Option<Bytes> {
     let mut out = BytesMut::new();
     let mut waiting = BytesMut::new();
     for part in parts {

@@ -6,7 +6,10 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     mem,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use flate2::bufread::MultiGzDecoder;
@@ -67,6 +70,8 @@ pub struct RecordingReader {
     headers: Vec<Header>,
     faults: Vec<Fault>,
     ends: Vec<End>,
+    bytes: u64,
+    bytes_read: Arc<AtomicU64>,
 }
 
 /// A line that is longer is none of ours: the audit keeps no request as long.
@@ -102,15 +107,18 @@ impl RecordingReader {
             headers: Vec::new(),
             faults: Vec::new(),
             ends: Vec::new(),
+            bytes: 0,
+            bytes_read: Arc::default(),
         };
         let mut by_run = BTreeMap::new();
         for path in files {
-            match Lines::open(&path) {
+            match Lines::open(&path, &Arc::default()) {
                 Ok((header, _)) => {
+                    reader.bytes += std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
                     let next = by_run.len();
                     let run = *by_run.entry(header.run.0).or_insert(next);
                     if run == reader.runs.len() {
-                        reader.runs.push(Run::new(run));
+                        reader.runs.push(Run::new(run, Arc::clone(&reader.bytes_read)));
                     }
                     reader.runs[run].files.push(path);
                     reader.headers.push(header);
@@ -123,6 +131,16 @@ impl RecordingReader {
         }
         reader.runs.iter_mut().for_each(|run| run.files.reverse());
         Ok(reader)
+    }
+
+    /// How many bytes all files have, as they are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many of them have been read; goes on while it is read.
+    pub fn bytes_read(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.bytes_read)
     }
 
     /// What the files say of themselves, in the order of their names.
@@ -196,16 +214,18 @@ struct Run {
     lines: Option<Lines>,
     key: Option<DigestKey>,
     next: Option<RecordedExchange>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Run {
-    fn new(place: usize) -> Self {
+    fn new(place: usize, bytes_read: Arc<AtomicU64>) -> Self {
         Self {
             base: (place as u64) << RUN_SHIFT,
             files: Vec::new(),
             lines: None,
             key: None,
             next: None,
+            bytes_read,
         }
     }
 
@@ -214,7 +234,7 @@ impl Run {
         while self.next.is_none() {
             let Some(lines) = &mut self.lines else {
                 let Some(path) = self.files.pop() else { return };
-                match Lines::open(&path) {
+                match Lines::open(&path, &self.bytes_read) {
                     Ok((header, lines)) => {
                         self.key = header.digest_key();
                         self.lines = Some(lines);
@@ -246,10 +266,24 @@ fn numbered_from(base: u64, exchange: RecordedExchange) -> RecordedExchange {
     exchange
 }
 
+/// A file that counts what is read of it.
+struct Counted {
+    file: File,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 /// The lines of one file.
 struct Lines {
     path: PathBuf,
-    input: BufReader<MultiGzDecoder<BufReader<File>>>,
+    input: BufReader<MultiGzDecoder<BufReader<Counted>>>,
     line: String,
     number: u64,
     statements: Vec<Arc<str>>,
@@ -258,8 +292,11 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(path: &Path) -> Result<(Header, Self), String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
+    fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> Result<(Header, Self), String> {
+        let file = Counted {
+            file: File::open(path).map_err(|error| error.to_string())?,
+            bytes_read: Arc::clone(bytes_read),
+        };
         let input = BufReader::new(MultiGzDecoder::new(BufReader::new(file)));
         let mut lines = Self {
             path: path.to_owned(),

@@ -28,7 +28,7 @@ pub(super) struct Chain {
 pub(super) const ENOUGH_BYTES: usize = 128 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ChainVerdict {
     No,
     Maybe,
     /// Long enough to be believed, unless an earlier candidate may be right.
@@ -36,7 +36,7 @@ pub(super) enum Verdict {
     Yes(SyncPoint),
 }
 
-impl Verdict {
+impl ChainVerdict {
     pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes(_) | Self::Long(_), _) | (Self::Maybe, Self::No | Self::Maybe) => self,
@@ -45,9 +45,9 @@ impl Verdict {
     }
 }
 
-pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
+pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> ChainVerdict {
     let Some(header) = bytes.get(..encoding.header_len()) else {
-        return Verdict::Maybe;
+        return ChainVerdict::Maybe;
     };
     // Reserved bits.
     let unused = match encoding {
@@ -55,23 +55,23 @@ pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
         Encoding::Lz4 => header.get(4).map_or(0, |byte| byte & 0xf8),
     };
     if unused != 0 {
-        return Verdict::No;
+        return ChainVerdict::No;
     }
     let Ok(header) = SegmentHeader::decode(encoding, header) else {
-        return Verdict::No;
+        return ChainVerdict::No;
     };
     if header.payload_len == 0 {
-        return Verdict::No;
+        return ChainVerdict::No;
     }
     let start = encoding.header_len();
     let end = start + header.payload_len;
     let trailer = bytes.get(end..end + TRAILER_LEN).and_then(<[u8]>::first_chunk);
     let (Some(payload), Some(trailer)) = (bytes.get(start..end), trailer) else {
-        return Verdict::Maybe;
+        return ChainVerdict::Maybe;
     };
     let payload = Bytes::copy_from_slice(payload);
     match segment::open_payload(&header, payload, *trailer) {
-        Ok(_) => Verdict::Yes(SyncPoint {
+        Ok(_) => ChainVerdict::Yes(SyncPoint {
             framing: Framing::Segments(encoding),
             compression: match encoding {
                 Encoding::Plain => Compression::None,
@@ -79,7 +79,7 @@ pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
             },
             version: None,
         }),
-        Err(_) => Verdict::No,
+        Err(_) => ChainVerdict::No,
     }
 }
 
@@ -94,30 +94,30 @@ impl Chain {
     }
 
     /// Extends the chain in `bytes`, which reach from its beginning to the end of the last packet.
-    pub(super) fn follow(&mut self, bytes: &[u8], direction: Direction, ends_a_write: bool) -> Verdict {
+    pub(super) fn follow(&mut self, bytes: &[u8], direction: Direction, ends_a_write: bool) -> ChainVerdict {
         loop {
             let rest = bytes.get(self.length..).unwrap_or_default();
             if rest.is_empty() {
                 return match self.conclusive > 0 && ends_a_write {
-                    true => Verdict::Yes(self.point()),
+                    true => ChainVerdict::Yes(self.point()),
                     false => self.so_far(),
                 };
             }
             let Some(header) = Header::decode_from(rest) else {
                 return match begins_header(rest, direction, self.version) {
                     true => self.so_far(),
-                    false => Verdict::No,
+                    false => ChainVerdict::No,
                 };
             };
             if !is_plausible(&header, direction, self.version) {
-                return Verdict::No;
+                return ChainVerdict::No;
             }
             let end = HEADER_LEN + header.body_len as usize;
             let Some(body) = rest.get(HEADER_LEN..end) else {
                 return self.so_far();
             };
             let Some((is_conclusive, used)) = evidence_of(&header, body) else {
-                return Verdict::No;
+                return ChainVerdict::No;
             };
             self.version = Some(header.version);
             self.conclusive += u32::from(is_conclusive);
@@ -127,15 +127,15 @@ impl Chain {
             self.length += end;
             // In version 5 only the envelopes of the handshake are bare; a segment follows the last of them.
             if header.version.uses_segments() && rest.len() > end {
-                return Verdict::No;
+                return ChainVerdict::No;
             }
         }
     }
 
-    fn so_far(&self) -> Verdict {
+    fn so_far(&self) -> ChainVerdict {
         match self.conclusive > 0 && self.length >= ENOUGH_BYTES {
-            true => Verdict::Long(self.point()),
-            false => Verdict::Maybe,
+            true => ChainVerdict::Long(self.point()),
+            false => ChainVerdict::Maybe,
         }
     }
 

@@ -16,7 +16,7 @@ mod chain;
 mod evidence;
 
 use bytes::Bytes;
-use chain::{Chain, Verdict, judge_segment};
+use chain::{Chain, ChainVerdict, judge_segment};
 use cqlens_proto::{
     compress::Compression,
     cutter::Framing,
@@ -190,13 +190,13 @@ impl Resync {
                 return false;
             }
             match self.judge(candidate, direction, known) {
-                Verdict::Yes(point) => found = Some((candidate.start, point)),
-                Verdict::Long(point) if is_first => found = Some((candidate.start, point)),
-                Verdict::Long(_) | Verdict::Maybe => {
+                ChainVerdict::Yes(point) => found = Some((candidate.start, point)),
+                ChainVerdict::Long(point) if is_first => found = Some((candidate.start, point)),
+                ChainVerdict::Long(_) | ChainVerdict::Maybe => {
                     is_first = false;
                     return true;
                 }
-                Verdict::No => {}
+                ChainVerdict::No => {}
             }
             false
         });
@@ -211,20 +211,22 @@ impl Resync {
                 chain: Chain::new(known.version),
             };
             match self.judge(&mut candidate, direction, known) {
-                Verdict::Yes(point) => found = Some((candidate.start, point)),
-                Verdict::Long(point) if self.candidates.is_empty() => found = Some((candidate.start, point)),
-                Verdict::Maybe if self.kept.len() - candidate.start < segment::MAX_HEADER_LEN + 1 => {
+                ChainVerdict::Yes(point) => found = Some((candidate.start, point)),
+                ChainVerdict::Long(point) if self.candidates.is_empty() => {
+                    found = Some((candidate.start, point))
+                }
+                ChainVerdict::Maybe if self.kept.len() - candidate.start < segment::MAX_HEADER_LEN + 1 => {
                     // Too few bytes to decide: tried again with the next packet.
                     break;
                 }
-                Verdict::Long(_) | Verdict::Maybe => {
+                ChainVerdict::Long(_) | ChainVerdict::Maybe => {
                     if self.candidates.len() == MAX_CANDIDATES {
                         self.candidates.remove(0);
                     }
                     self.candidates.push(candidate);
                     self.searched_until += 1;
                 }
-                Verdict::No => self.searched_until += 1,
+                ChainVerdict::No => self.searched_until += 1,
             }
         }
         found
@@ -240,9 +242,9 @@ impl Resync {
         chain.map(Candidate::end)
     }
 
-    fn judge(&self, candidate: &mut Candidate, direction: Direction, known: KnownFraming) -> Verdict {
+    fn judge(&self, candidate: &mut Candidate, direction: Direction, known: KnownFraming) -> ChainVerdict {
         let bytes = self.kept.get(candidate.start..).unwrap_or_default();
-        let mut best = Verdict::No;
+        let mut best = ChainVerdict::No;
         let by_version = known.version.map(Version::uses_segments);
         if by_version != Some(false) && candidate.chain.length == 0 {
             for encoding in [Encoding::Plain, Encoding::Lz4] {

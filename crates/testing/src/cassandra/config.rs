@@ -7,7 +7,7 @@ use super::{Options, Release, artifacts::Installed};
 
 /// Where a node listens.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct NodeAddress {
     /// A loopback address of its own.
     pub address: IpAddr,
     /// For clients; the same on every node of a cluster.
@@ -42,7 +42,7 @@ pub(super) const LOGBACK: &str = r#"<configuration>
 
 /// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name; `{address}`
 /// in it is the node's own.
-pub(super) fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> String {
+pub(super) fn yaml(place: NodeAddress, seed: IpAddr, home: &Path, options: &Options) -> String {
     let folder = |name: &str| home.join(name).display().to_string();
     let seeds = format!("{seed}:{}", place.storage_port);
     let mut settings: Vec<(&str, String)> = SETTINGS

@@ -19,7 +19,7 @@ use super::cache;
 use super::process::Supervised;
 use artifacts::Installed;
 pub use artifacts::Release;
-use config::Place;
+use config::NodeAddress;
 
 /// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes
 /// several times that.
@@ -93,7 +93,7 @@ pub struct Cassandra {
 pub struct Node {
     /// Where clients connect.
     pub address: SocketAddr,
-    place: Place,
+    place: NodeAddress,
     /// Its files.
     home: PathBuf,
     process: Supervised,
@@ -211,7 +211,7 @@ impl Cassandra {
             ..options.clone()
         };
         let mut node = Node::spawn(
-            Place { address, ..first },
+            NodeAddress { address, ..first },
             None,
             first.address,
             &installed,
@@ -266,7 +266,7 @@ impl Node {
     }
 
     fn spawn(
-        place: Place,
+        place: NodeAddress,
         rack: Option<&str>,
         seed: IpAddr,
         installed: &Installed,
@@ -361,13 +361,13 @@ fn last_lines(text: &str, count: usize) -> String {
 }
 
 /// Addresses that nobody listens on, with two ports that are free on each of them.
-fn places(nodes: usize) -> Vec<Place> {
+fn places(nodes: usize) -> Vec<NodeAddress> {
     loop {
         let addresses = loopback::next_nodes(nodes);
         if let Some([native_port, storage_port]) = free_ports(&addresses) {
             return addresses
                 .into_iter()
-                .map(|address| Place {
+                .map(|address| NodeAddress {
                     address,
                     native_port,
                     storage_port,

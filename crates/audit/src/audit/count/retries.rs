@@ -47,13 +47,13 @@ pub enum Repeat {
 /// A cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Bucket([Seen; 4]);
+struct Bucket([RetryEntry; 4]);
 
 /// A request that is about to be compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     bucket: usize,
-    seen: Seen,
+    seen: RetryEntry,
 }
 
 impl Request {
@@ -68,15 +68,15 @@ impl Request {
         (ending != Ending::Unknown).then(|| Self {
             // Lossless: what is left has 14 bits.
             bucket: usize::try_from(hash >> 50).unwrap_or(0),
-            seen: Seen::new(hash, requested_at, ending),
+            seen: RetryEntry::new(hash, requested_at, ending),
         })
     }
 }
 
 /// A request that was seen, in 16 bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    /// 24 bits of the hash; below them what [`Seen::ending`] reads. 0 stands for an empty place.
+struct RetryEntry {
+    /// 24 bits of the hash; below them what [`RetryEntry::ending`] reads. 0 stands for an empty place.
     tag_and_ending: u32,
     /// Microseconds from the request to the answer.
     duration: u32,
@@ -158,7 +158,7 @@ impl RetryDetector {
     }
 }
 
-impl Seen {
+impl RetryEntry {
     fn new(hash: u64, requested_at: Moment, ending: Ending) -> Self {
         let (ended_at, code) = match ending {
             Ending::Answered(at) => (at, ANSWERED),
@@ -234,8 +234,8 @@ impl Seen {
 
 /// Which of two makes room: successes go before failures, older ones before younger ones.
 #[inline]
-fn first_to_go<'s>(one: &'s mut Seen, other: &'s mut Seen, now: i64) -> &'s mut Seen {
-    let order = |seen: &Seen| (seen.awaits_retry(now), seen.requested_at);
+fn first_to_go<'s>(one: &'s mut RetryEntry, other: &'s mut RetryEntry, now: i64) -> &'s mut RetryEntry {
+    let order = |seen: &RetryEntry| (seen.awaits_retry(now), seen.requested_at);
     if order(other) < order(one) { other } else { one }
 }
 
@@ -290,10 +290,10 @@ mod tests {
     #[test]
     fn every_cause_keeps_its_code() {
         for cause in CAUSES {
-            let seen = Seen::new(9, at(0), Ending::Failed(at(1), cause));
+            let seen = RetryEntry::new(9, at(0), Ending::Failed(at(1), cause));
             assert_eq!(seen.failure(), Some(cause));
         }
-        assert_eq!(Seen::new(9, at(0), answered(1)).failure(), None);
+        assert_eq!(RetryEntry::new(9, at(0), answered(1)).failure(), None);
         assert_eq!(size_of::<Bucket>(), 64);
     }
 

@@ -9,8 +9,8 @@ use std::{
 
 use super::{
     super::html::escaped,
-    layout::{Curve, FIRST_ARROW, LINE, Layout, Place, QUERY, Side, TABLE, WIDTH},
-    model::{Model, Query, Table, Verdict},
+    layout::{Curve, FIRST_ARROW, LINE, Layout, LayoutColumn, QUERY, TABLE, TableBox, WIDTH},
+    model::{ArrowVerdict, Model, Query, Table},
 };
 use crate::{number, text};
 
@@ -69,11 +69,11 @@ const KEY: f64 = 36.0;
 
 fn key(y: f64) -> String {
     let arrows = [
-        (Verdict::Fine, "served by its key"),
-        (Verdict::Low, "low"),
-        (Verdict::Medium, "medium"),
-        (Verdict::High, "high"),
-        (Verdict::Unserved, "nothing serves it: filtered or refused"),
+        (ArrowVerdict::Fine, "served by its key"),
+        (ArrowVerdict::Low, "low"),
+        (ArrowVerdict::Medium, "medium"),
+        (ArrowVerdict::High, "high"),
+        (ArrowVerdict::Unserved, "nothing serves it: filtered or refused"),
     ];
     let mut key = String::new();
     for ((verdict, words), x) in arrows.into_iter().zip([14.0, 190.0, 290.0, 420.0, 530.0]) {
@@ -145,7 +145,7 @@ fn label(model: &Model) -> String {
     )
 }
 
-fn draw_table(table: &Table, place: Place, svg: &mut String) {
+fn draw_table(table: &Table, place: TableBox, svg: &mut String) {
     let unread = if table.is_unread { " unread" } else { "" };
     let _ = write!(
         svg,
@@ -181,11 +181,11 @@ fn draw_table(table: &Table, place: Place, svg: &mut String) {
 }
 
 /// An arrow from the picture's edge into the table; it stops before one that does not serve it.
-fn draw_query(query: &Query, side: Side, y: f64, svg: &mut String) {
-    let is_served = query.verdict != Verdict::Unserved;
+fn draw_query(query: &Query, side: LayoutColumn, y: f64, svg: &mut String) {
+    let is_served = query.verdict != ArrowVerdict::Unserved;
     let (edge, outer, way) = match side {
-        Side::Left => (14.0, side.left(), 1.0),
-        Side::Right => (WIDTH - 14.0, side.left() + TABLE, -1.0),
+        LayoutColumn::Left => (14.0, side.left(), 1.0),
+        LayoutColumn::Right => (WIDTH - 14.0, side.left() + TABLE, -1.0),
     };
     let end = match is_served {
         true => outer - way * 16.0,
@@ -272,13 +272,13 @@ fn shown(whole: &str, letters: usize) -> String {
     format!("{}…<title>{}</title>", escaped(&cut), escaped(&whole))
 }
 
-fn class(verdict: Verdict) -> &'static str {
+fn class(verdict: ArrowVerdict) -> &'static str {
     match verdict {
-        Verdict::Fine => "fine",
-        Verdict::Low => "low",
-        Verdict::Medium => "medium",
-        Verdict::High => "high",
-        Verdict::Unserved => "unserved",
+        ArrowVerdict::Fine => "fine",
+        ArrowVerdict::Low => "low",
+        ArrowVerdict::Medium => "medium",
+        ArrowVerdict::High => "high",
+        ArrowVerdict::Unserved => "unserved",
     }
 }
 

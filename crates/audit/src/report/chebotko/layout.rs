@@ -24,15 +24,15 @@ const GAP: f64 = 26.0;
 
 /// The column in which a table stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum LayoutColumn {
     Left,
     Right,
 }
 
 /// A table's place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Place {
-    pub(super) side: Side,
+pub(super) struct TableBox {
+    pub(super) side: LayoutColumn,
     pub(super) top: f64,
     pub(super) height: f64,
 }
@@ -47,12 +47,12 @@ pub(super) struct Curve {
 /// The places of all tables and the curves of all joins, in the order of the model.
 #[derive(Debug)]
 pub(super) struct Layout {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TableBox>,
     pub(super) curves: Vec<Curve>,
     pub(super) height: f64,
 }
 
-impl Side {
+impl LayoutColumn {
     fn opposite(self) -> Self {
         match self {
             Self::Left => Self::Right,
@@ -93,14 +93,14 @@ impl Layout {
                 bottoms = [top; 2];
             }
             let shorter = match bottoms[0] <= bottoms[1] {
-                true => Side::Left,
-                false => Side::Right,
+                true => LayoutColumn::Left,
+                false => LayoutColumn::Right,
             };
             for (table, side) in group {
                 let side = if is_joined { side } else { shorter };
                 let height = height(model, table);
                 if let Some(place) = places.get_mut(table) {
-                    *place = Some(Place {
+                    *place = Some(TableBox {
                         side,
                         top: bottoms[side.index()],
                         height,
@@ -119,7 +119,7 @@ impl Layout {
 }
 
 /// Tables that joins connect, each group from where its joins begin; those without joins alone.
-fn groups(model: &Model) -> Vec<Vec<(usize, Side)>> {
+fn groups(model: &Model) -> Vec<Vec<(usize, LayoutColumn)>> {
     let is_target = |table: &usize| model.joins.iter().any(|join| join.to == *table);
     let all = 0..model.tables.len();
     let (targets, sources): (Vec<_>, Vec<_>) = all.partition(is_target);
@@ -136,15 +136,15 @@ fn groups(model: &Model) -> Vec<Vec<(usize, Side)>> {
 }
 
 /// The tables that joins connect with `first`, breadth first, each opposite to the one that leads to it.
-fn connected(model: &Model, first: usize, placed: &mut [bool]) -> Vec<(usize, Side)> {
+fn connected(model: &Model, first: usize, placed: &mut [bool]) -> Vec<(usize, LayoutColumn)> {
     let mut group = Vec::new();
-    let mut add = |table: usize, side, group: &mut Vec<(usize, Side)>| {
+    let mut add = |table: usize, side, group: &mut Vec<(usize, LayoutColumn)>| {
         if placed.get(table) == Some(&false) {
             placed[table] = true;
             group.push((table, side));
         }
     };
-    add(first, Side::Left, &mut group);
+    add(first, LayoutColumn::Left, &mut group);
     let mut next = 0;
     while let Some(&(table, side)) = group.get(next) {
         for join in &model.joins {
@@ -164,10 +164,10 @@ const SWEEPS: usize = 8;
 
 /// The same tables in the order in which the fewest arrows cross: each column in turn is ordered by where the other
 /// one's tables stand (the barycenter method of Sugiyama).
-fn untangled(group: Vec<(usize, Side)>, model: &Model) -> Vec<(usize, Side)> {
+fn untangled(group: Vec<(usize, LayoutColumn)>, model: &Model) -> Vec<(usize, LayoutColumn)> {
     let (mut best, mut tried) = (group.clone(), group);
     for sweep in 0..SWEEPS {
-        let side = [Side::Left, Side::Right][sweep % 2];
+        let side = [LayoutColumn::Left, LayoutColumn::Right][sweep % 2];
         let center = |table: usize| center(table, &ranks(&tried), model);
         let mut ordered: Vec<_> = tried.iter().copied().filter(|(_, of)| *of == side).collect();
         ordered.sort_by(|left, right| center(left.0).total_cmp(&center(right.0)));
@@ -181,7 +181,7 @@ fn untangled(group: Vec<(usize, Side)>, model: &Model) -> Vec<(usize, Side)> {
 }
 
 /// The place of each table in its column.
-fn ranks(group: &[(usize, Side)]) -> BTreeMap<usize, usize> {
+fn ranks(group: &[(usize, LayoutColumn)]) -> BTreeMap<usize, usize> {
     let mut next = [0_usize; 2];
     let ranked = group.iter().map(|&(table, side)| {
         let rank = next[side.index()];
@@ -209,14 +209,14 @@ fn center(table: usize, ranks: &BTreeMap<usize, usize>, model: &Model) -> f64 {
 }
 
 /// Pairs of arrows that cross between the columns.
-fn crossings(group: &[(usize, Side)], model: &Model) -> usize {
+fn crossings(group: &[(usize, LayoutColumn)], model: &Model) -> usize {
     let ranks = ranks(group);
     let side = |table| group.iter().find(|(of, _)| *of == table).map(|(_, side)| *side);
     let ends = model.joins.iter().filter_map(|join| {
         let (from, to) = (*ranks.get(&join.from)?, *ranks.get(&join.to)?);
         match (side(join.from)?, side(join.to)?) {
-            (Side::Left, Side::Right) => Some((from, to)),
-            (Side::Right, Side::Left) => Some((to, from)),
+            (LayoutColumn::Left, LayoutColumn::Right) => Some((from, to)),
+            (LayoutColumn::Right, LayoutColumn::Left) => Some((to, from)),
             _ => None,
         }
     });
@@ -254,7 +254,7 @@ fn lines(table: &Table) -> f64 {
 }
 
 /// The arrows of joins: each end at a table has a height of its own, in the order of the tables at the other ends.
-fn curves(model: &Model, places: &[Place]) -> Vec<Curve> {
+fn curves(model: &Model, places: &[TableBox]) -> Vec<Curve> {
     let end = |join: usize, table: usize| {
         let place = places.get(table)?;
         let mut ends: Vec<_> = model
@@ -283,7 +283,7 @@ fn curves(model: &Model, places: &[Place]) -> Vec<Curve> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Join, Query, Verdict};
+    use super::super::model::{ArrowVerdict, Join, Query};
     use super::*;
     use proptest::prelude::*;
 
@@ -291,7 +291,7 @@ mod tests {
         let query = |_| Query {
             label: "by id".to_owned(),
             figures: String::new(),
-            verdict: Verdict::Fine,
+            verdict: ArrowVerdict::Fine,
             per_minute: 1.0,
             link: None,
         };
@@ -310,7 +310,7 @@ mod tests {
             to,
             label: String::new(),
             figures: String::new(),
-            verdict: Verdict::Fine,
+            verdict: ArrowVerdict::Fine,
             per_minute: 1.0,
         };
         Model {
@@ -350,7 +350,7 @@ mod tests {
     fn joined_tables_stand_opposite_at_one_height() {
         let layout = Layout::of(&model(3, &[(1, 2)]));
         let (alone, from, to) = (layout.places[0], layout.places[1], layout.places[2]);
-        assert_eq!((from.side, to.side), (Side::Left, Side::Right));
+        assert_eq!((from.side, to.side), (LayoutColumn::Left, LayoutColumn::Right));
         assert!((from.top - to.top).abs() < 1e-9);
         assert_ne!(alone.top, from.top);
         assert!(layout.curves[0].from.0 < layout.curves[0].to.0);
@@ -370,7 +370,10 @@ mod tests {
     #[test]
     fn sixty_tables_fill_both_columns() {
         let layout = Layout::of(&model(60, &[]));
-        let left = layout.places.iter().filter(|place| place.side == Side::Left);
+        let left = layout
+            .places
+            .iter()
+            .filter(|place| place.side == LayoutColumn::Left);
         assert!((25..=35).contains(&left.count()));
         assert!(!overlaps(&layout));
     }

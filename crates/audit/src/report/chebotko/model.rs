@@ -52,7 +52,7 @@ pub(super) struct Query {
     pub(super) label: String,
     /// How often it comes.
     pub(super) figures: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ArrowVerdict,
     /// Executions a minute.
     pub(super) per_minute: f64,
     /// The pattern, where the page has a place for it.
@@ -69,13 +69,13 @@ pub(super) struct Join {
     pub(super) label: String,
     /// Operations in the report.
     pub(super) figures: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ArrowVerdict,
     pub(super) per_minute: f64,
 }
 
 /// What the rules say of an arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum ArrowVerdict {
     /// Nothing above info.
     Fine,
     Low,
@@ -181,7 +181,7 @@ impl Query {
         Self {
             label: restrictions(pattern),
             figures: number::frequency(pattern.count, pattern.observed_seconds),
-            verdict: Verdict::of_pattern(report, pattern),
+            verdict: ArrowVerdict::of_pattern(report, pattern),
             per_minute: per_minute(pattern.count, pattern.observed_seconds),
             link: None,
         }
@@ -233,7 +233,7 @@ fn name_queries(queries: &mut [Query], comment: &str) {
     };
     let served = queries
         .iter_mut()
-        .find(|query| query.verdict != Verdict::Unserved);
+        .find(|query| query.verdict != ArrowVerdict::Unserved);
     if let Some(query) = served {
         query.label = format!("{number} {words}").trim().to_owned();
     }
@@ -249,7 +249,7 @@ fn named_query(comment: &str) -> Option<(&str, &str)> {
     (end > 0).then_some((comment.get(..=end)?, words))
 }
 
-impl Verdict {
+impl ArrowVerdict {
     fn of_pattern(report: &Report, pattern: &PatternReport) -> Self {
         let findings = report
             .findings
@@ -310,7 +310,7 @@ fn joins(report: &Report, tables: &[&TableReport]) -> Vec<Join> {
                 to,
                 label: format!("× {times} in the client"),
                 figures: number::frequency(sequence.count, report.seconds()),
-                verdict: Verdict::of(severity_of(report, sequence)),
+                verdict: ArrowVerdict::of(severity_of(report, sequence)),
                 per_minute: per_minute(sequence.count, report.seconds()) * step.fan_out.mean,
             });
         }
@@ -373,7 +373,11 @@ mod tests {
         let model = Model::of(&report, "lab", &|_| false);
         let queries = model.tables.iter().flat_map(|table| &table.queries);
         assert!(queries.clone().count() > 0);
-        assert!(queries.clone().any(|query| query.verdict == Verdict::Unserved));
+        assert!(
+            queries
+                .clone()
+                .any(|query| query.verdict == ArrowVerdict::Unserved)
+        );
         assert!(queries.clone().all(|query| !query.label.is_empty()));
     }
 }

@@ -16,12 +16,12 @@ use crate::window::PatternId;
 pub struct ReadReport {
     /// Its findings, its time, its cluster.
     pub(super) judged: Baseline,
-    pub(super) seen: Seen,
+    pub(super) seen: ReadTraffic,
 }
 
 /// What a report says of the traffic and the schema.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct ReadTraffic {
     pub(super) patterns: Vec<ReadPattern>,
     pub(super) tables: Vec<ReadTable>,
     #[serde(default)]
@@ -75,7 +75,7 @@ impl ReadReport {
     pub fn of(report: &Value) -> Result<Self, BaselineError> {
         Ok(Self {
             judged: Baseline::of(report)?,
-            seen: Seen::deserialize(report)?,
+            seen: ReadTraffic::deserialize(report)?,
         })
     }
 

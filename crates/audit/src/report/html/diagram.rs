@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 26;
 const MOST_TABLES: usize = 12;
 
 /// A table in the picture.
-struct Place<'o> {
+struct DrawnTable<'o> {
     name: &'o str,
     column: usize,
     row: usize,
@@ -86,9 +86,9 @@ impl Column {
 
 /// The tables of an operation: each step leads one column to the right. Copies, and buckets of one table, have no
 /// table that they come from.
-fn places(operation: &SequenceReport) -> Vec<Place<'_>> {
+fn places(operation: &SequenceReport) -> Vec<DrawnTable<'_>> {
     let words = operation.words(operation.sent);
-    let from_client = |row: usize, name, partitions| Place {
+    let from_client = |row: usize, name, partitions| DrawnTable {
         name,
         column: 1,
         row,
@@ -101,7 +101,7 @@ fn places(operation: &SequenceReport) -> Vec<Place<'_>> {
             .map(|(row, table)| from_client(row, &**table, 1.0))
             .collect();
     }
-    let mut places: Vec<Place<'_>> = Vec::new();
+    let mut places: Vec<DrawnTable<'_>> = Vec::new();
     for step in operation.steps.iter().take(MOST_TABLES) {
         if step.from == step.to {
             places.push(from_client(places.len(), &step.to, step.fan_out.mean));
@@ -109,7 +109,7 @@ fn places(operation: &SequenceReport) -> Vec<Place<'_>> {
         }
         let known = places.iter().rposition(|place| place.name == step.from);
         let from = known.unwrap_or_else(|| {
-            places.push(Place {
+            places.push(DrawnTable {
                 name: &step.from,
                 column: 0,
                 row: next_row(&places, 0),
@@ -121,7 +121,7 @@ fn places(operation: &SequenceReport) -> Vec<Place<'_>> {
         let (column, least) = places
             .get(from)
             .map_or((1, 0), |place| (place.column + 1, place.row));
-        places.push(Place {
+        places.push(DrawnTable {
             name: &step.to,
             column,
             row: next_row(&places, column).max(least),
@@ -132,13 +132,13 @@ fn places(operation: &SequenceReport) -> Vec<Place<'_>> {
     places
 }
 
-fn next_row(places: &[Place<'_>], column: usize) -> usize {
+fn next_row(places: &[DrawnTable<'_>], column: usize) -> usize {
     let rows = places.iter().filter(|place| place.column == column);
     rows.map(|place| place.row + 1).max().unwrap_or(0)
 }
 
 /// The columns from left to right, as wide as their longest names.
-fn columns(places: &[Place<'_>], left: f64) -> Vec<Column> {
+fn columns(places: &[DrawnTable<'_>], left: f64) -> Vec<Column> {
     let count = places.iter().map(|place| place.column + 1).max().unwrap_or(0);
     let mut columns: Vec<Column> = Vec::new();
     for column in 0..count {
@@ -168,8 +168,8 @@ fn middle(row: usize) -> f64 {
     TOP + row as f64 * ROW + BOX / 2.0
 }
 
-fn draw(svg: &mut String, place: &Place<'_>, places: &[Place<'_>], columns: &[Column]) {
-    let column = |place: &Place<'_>| columns.get(place.column).copied().unwrap_or_default();
+fn draw(svg: &mut String, place: &DrawnTable<'_>, places: &[DrawnTable<'_>], columns: &[Column]) {
+    let column = |place: &DrawnTable<'_>| columns.get(place.column).copied().unwrap_or_default();
     let (Column { left: x, width }, y) = (column(place), middle(place.row));
     let from = place.from.and_then(|at| places.get(at));
     if let Some((partitions, words)) = place.arrow {

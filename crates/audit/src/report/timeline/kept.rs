@@ -6,7 +6,7 @@ use super::{cell::Cell, grid::Grid, spread::Spread};
 
 /// Series by their names.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Kept<K: Ord> {
+pub(super) struct SeriesSet<K: Ord> {
     series: BTreeMap<K, Series>,
     /// Whether there was no room for something: what is new from then on may have been there before.
     has_left_out: bool,
@@ -26,7 +26,7 @@ pub(super) struct Series {
 /// What a cell takes up in a tree, where two of three places are taken.
 const PER_CELL: usize = (size_of::<Cell>() + size_of::<i64>()) * 3 / 2;
 
-impl<K: Ord> Default for Kept<K> {
+impl<K: Ord> Default for SeriesSet<K> {
     fn default() -> Self {
         Self {
             series: BTreeMap::new(),
@@ -35,7 +35,7 @@ impl<K: Ord> Default for Kept<K> {
     }
 }
 
-impl<K: Ord + Clone> Kept<K> {
+impl<K: Ord + Clone> SeriesSet<K> {
     pub(super) fn len(&self) -> usize {
         self.series.len()
     }

@@ -24,7 +24,7 @@ use cell::{Cell, Tally};
 pub(in crate::report) use course::{Course, LATENCY, Measure, PARTITIONS, REQUESTS, TOMBSTONES};
 use cqlens_cql::schema::{TableName, is_system};
 use grid::Grid;
-use kept::{Kept, Series};
+use kept::{Series, SeriesSet};
 pub use reported::{PatternTimeline, TableTimeline, TimelinePoint, TimelineReport, VersionSeen};
 use spread::Spread;
 
@@ -34,8 +34,8 @@ pub struct Timeline {
     grid: Grid,
     observed: Observed,
     cluster: Series,
-    tables: Kept<TableName>,
-    patterns: Kept<PatternId>,
+    tables: SeriesSet<TableName>,
+    patterns: SeriesSet<PatternId>,
     /// When a window with requests of a version began first, by application and version.
     versions: BTreeMap<(String, String), Timestamp>,
 }

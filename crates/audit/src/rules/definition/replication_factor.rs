@@ -20,7 +20,7 @@ impl Rule for ReplicationFactor {
         }
         for keyspace in context.keyspaces() {
             for (data_center, count) in replicas(keyspace) {
-                let place = Place {
+                let place = DataCenterReplicas {
                     keyspace,
                     data_center,
                     count,
@@ -34,7 +34,7 @@ impl Rule for ReplicationFactor {
 }
 
 /// The replicas of a keyspace in a data centre; in all of them where the name is empty.
-struct Place<'k> {
+struct DataCenterReplicas<'k> {
     keyspace: &'k Keyspace,
     data_center: &'k str,
     count: usize,
@@ -47,7 +47,7 @@ enum Fault {
     MoreThanNodes(usize),
 }
 
-impl Place<'_> {
+impl DataCenterReplicas<'_> {
     fn fault(&self, context: &Context<'_>) -> Option<Fault> {
         let nodes = match self.data_center {
             "" => context.cluster.nodes,

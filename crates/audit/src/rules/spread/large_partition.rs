@@ -3,7 +3,7 @@
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold, figures,
     growth::{Growth, collects_for, rows_go},
-    limits::{DAY, Limits, MIB, forecast},
+    limits::{DAY, MIB, PartitionLimits, forecast},
 };
 use crate::{
     number::{self, rounded},
@@ -122,7 +122,7 @@ impl Subject<'_> {
     /// A partition that will be too large.
     fn growing(&self, context: &Context<'_>, found: &Findings<'_>) -> Option<Finding> {
         let growth = self.growth(found)?;
-        let limits = Limits::of(growth.size, found);
+        let limits = PartitionLimits::of(growth.size, found);
         let observed = context.watch_table(self.name).seconds();
         // From a burst nobody can tell what goes on.
         let is_lasting =
@@ -192,7 +192,7 @@ impl Subject<'_> {
             Some(growth) => growth.size,
             None => PartitionSize::of_sample(self.table, &self.traffic.inserted.sample),
         };
-        let limit = Limits::of(size, found).rows.max(1.0);
+        let limit = PartitionLimits::of(size, found).rows.max(1.0);
         let half = limit / 2.0;
         let fits = |span: &&BucketSpan| rate.is_none_or(|rate| rate * span.seconds() <= half);
         let spans = BucketSpan::ALL

@@ -16,7 +16,7 @@ pub(super) const MIB: f64 = 1_048_576.0;
 pub(super) const DAY: f64 = 86_400.0;
 
 /// How many rows of a table a partition should have at most.
-pub(super) struct Limits {
+pub(super) struct PartitionLimits {
     pub(super) rows: f64,
     /// Its size, if that is what decides.
     size: Option<PartitionSize>,
@@ -24,7 +24,7 @@ pub(super) struct Limits {
     origin: String,
 }
 
-impl Limits {
+impl PartitionLimits {
     /// By their number, or by their size if that is reached before.
     pub(super) fn of(size: PartitionSize, found: &Findings<'_>) -> Self {
         let by_number = found.threshold(&ABOUT, &ROWS);

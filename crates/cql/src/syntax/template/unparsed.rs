@@ -18,39 +18,39 @@ pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
     let Ok(mut lexer) = Lexer::new(text) else {
         return words.text;
     };
-    let mut place = Place::BeforeTable;
+    let mut place = TokenContext::BeforeTable;
     for _ in 0..MAX_TOKENS {
         if words.text.len() > limit {
             break;
         }
         let Ok(token) = lexer.next_token() else {
-            place = Place::Elsewhere;
+            place = TokenContext::Elsewhere;
             words.push(VALUE);
             continue;
         };
         place = match (token.kind, place) {
             (TokenKind::End, _) => break,
-            (TokenKind::Keyword(keyword), Place::BeforeTable | Place::AtTable)
+            (TokenKind::Keyword(keyword), TokenContext::BeforeTable | TokenContext::AtTable)
                 if announces_table(keyword) =>
             {
                 words.push(keyword.as_str());
-                Place::AtTable
+                TokenContext::AtTable
             }
-            (kind, Place::AtTable) if is_word(kind) => {
+            (kind, TokenContext::AtTable) if is_word(kind) => {
                 words.push(&cut_name(&token.span.of(text).to_ascii_lowercase()));
-                Place::AfterName
+                TokenContext::AfterName
             }
-            (TokenKind::Dot, Place::AfterName) => {
+            (TokenKind::Dot, TokenContext::AfterName) => {
                 words.push(".");
-                Place::AtTable
+                TokenContext::AtTable
             }
             (kind, place) => {
                 words.push(kind.symbol().unwrap_or(VALUE));
                 let may_go_on = !matches!(kind, TokenKind::String | TokenKind::QuotedName);
-                if may_go_on && place == Place::BeforeTable {
+                if may_go_on && place == TokenContext::BeforeTable {
                     place
                 } else {
-                    Place::Elsewhere
+                    TokenContext::Elsewhere
                 }
             }
         };
@@ -61,7 +61,7 @@ pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
 
 /// Where in a text without structure the next token stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TokenContext {
     /// Before any table.
     BeforeTable,
     /// Where a table or its keyspace is named.

@@ -1,0 +1,466 @@
+//! Whether two clusters have answered the same: digests in, a verdict out.
+
+mod latency;
+mod report;
+mod settle;
+mod tally;
+mod whole_read;
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use cqlens_proto::message::ErrorCode;
+use serde::Serialize;
+
+pub use latency::{Latencies, LatencySummary, Quantile};
+pub use report::{About, Comparison, ComparisonFormat, FORMAT, PatternReport};
+pub use settle::{Doubt, Settled};
+pub use tally::{Counted, Example, Noise, PatternTally, Tally};
+pub use whole_read::{PageStep, WholeReads};
+
+use crate::{
+    digest::{ResponseDigest, RowsDigest},
+    statement::Unstable,
+};
+
+/// How two responses to one request are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether CQL promises the order of the rows.
+    pub is_ordered: bool,
+    /// What depends on when and where the statement is run.
+    pub unstable: Unstable,
+}
+
+/// What a comparison has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The same.
+    Equal,
+    /// Not the same.
+    Differs(Difference),
+    /// It cannot be said.
+    NotCompared(NotCompared),
+}
+
+/// In which way two responses differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// In which way.
+    pub kind: DifferenceKind,
+    /// What the first cluster gave, without values.
+    pub expected: String,
+    /// What the other cluster gave, without values.
+    pub actual: String,
+    /// The columns that differ, where it is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+/// In which way two responses differ; the graver ones come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DifferenceKind {
+    /// The other cluster gave an error.
+    Error,
+    /// Only the first cluster gave an error.
+    NoError,
+    /// Both gave errors, of different codes.
+    OtherError,
+    /// Rows from one, none from the other.
+    Kind,
+    /// Other columns: names, number or order.
+    Columns,
+    /// Columns of other types.
+    Types,
+    /// Another number of rows.
+    RowCount,
+    /// As many rows, with other values.
+    Rows,
+    /// The same rows in another order.
+    Order,
+}
+
+impl DifferenceKind {
+    /// In a few words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Error => "an error instead of a result",
+            Self::NoError => "a result instead of an error",
+            Self::OtherError => "another error",
+            Self::Kind => "another kind of result",
+            Self::Columns => "other columns",
+            Self::Types => "other types",
+            Self::RowCount => "another number of rows",
+            Self::Rows => "other values",
+            Self::Order => "another order",
+        }
+    }
+}
+
+/// Why two responses were not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotCompared {
+    /// What the statement reads depends on when it is run: `now()` in its WHERE.
+    Unstable,
+    /// The first cluster was in trouble itself: a time-out, too few replicas.
+    FirstFailed,
+    /// The first cluster's response is not known.
+    FirstUnknown,
+    /// Columns are to be left out, and there are too many, or nobody says which is which.
+    UnknownColumns,
+    /// The client has not read the result to its end, and pages ended elsewhere.
+    UnfinishedRead,
+    /// The data has changed meanwhile.
+    Unsettled,
+    /// The table was written by requests that were not sent.
+    AfterUnsentWrites,
+    /// Too many differences wait to be looked at again.
+    TooManyDoubts,
+}
+
+impl NotCompared {
+    /// In a few words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Unstable => "depends on the time",
+            Self::FirstFailed => "the first cluster failed itself",
+            Self::FirstUnknown => "the first cluster's response is unknown",
+            Self::UnknownColumns => "columns to leave out are unknown",
+            Self::UnfinishedRead => "not read to the end",
+            Self::Unsettled => "data was changing",
+            Self::TooManyDoubts => "too many differences at once",
+            Self::AfterUnsentWrites => "writes to the table were not sent",
+        }
+    }
+}
+
+/// Columns that are left out of comparisons, by name.
+pub type ExcludedColumns = BTreeSet<String>;
+
+/// Compares what two clusters gave.
+pub fn compare(
+    expected: &ResponseDigest,
+    actual: &ResponseDigest,
+    terms: &Terms,
+    excluded: &ExcludedColumns,
+) -> Verdict {
+    use ResponseDigest::{Error, Missing, Rows};
+    if terms.unstable == Unstable::All && !matches!((expected, actual), (Error(_), _) | (_, Error(_))) {
+        return Verdict::NotCompared(NotCompared::Unstable);
+    }
+    match (expected, actual) {
+        (Missing, _) | (_, Missing) => Verdict::NotCompared(NotCompared::FirstUnknown),
+        (Error(code), _) if is_trouble(*code) => Verdict::NotCompared(NotCompared::FirstFailed),
+        (Error(first), Error(second)) if first == second => Verdict::Equal,
+        (Error(_), Error(_)) => differs(DifferenceKind::OtherError, expected, actual),
+        (_, Error(_)) => differs(DifferenceKind::Error, expected, actual),
+        (Error(_), _) => differs(DifferenceKind::NoError, expected, actual),
+        (Rows(first), Rows(second)) => compare_rows(first, second, terms, excluded),
+        (first, second) if first == second => Verdict::Equal,
+        _ => differs(DifferenceKind::Kind, expected, actual),
+    }
+}
+
+/// Whether a code says that the cluster was in trouble, not that the request was wrong.
+pub(crate) fn is_trouble(code: i32) -> bool {
+    code == ErrorCode::SERVER_ERROR.0 || (0x1000..0x2000).contains(&code)
+}
+
+fn compare_rows(
+    expected: &RowsDigest,
+    actual: &RowsDigest,
+    terms: &Terms,
+    excluded: &ExcludedColumns,
+) -> Verdict {
+    if let Some(difference) = compare_columns(expected, actual) {
+        return Verdict::Differs(difference);
+    }
+    let rows = |kind, columns| {
+        Verdict::Differs(Difference {
+            kind,
+            expected: rows_text(expected),
+            actual: rows_text(actual),
+            columns,
+        })
+    };
+    if expected.count != actual.count {
+        return rows(DifferenceKind::RowCount, Vec::new());
+    }
+    if expected.ordered == actual.ordered && expected.columns.len() == actual.columns.len() {
+        return Verdict::Equal;
+    }
+    let names = names(expected, actual);
+    let Some(left_out) = left_out(terms, excluded, names) else {
+        return Verdict::NotCompared(NotCompared::UnknownColumns);
+    };
+    if !left_out.is_empty() && expected.columns.is_empty() {
+        return Verdict::NotCompared(NotCompared::UnknownColumns);
+    }
+    if expected.unordered == actual.unordered {
+        return match terms.is_ordered && left_out.is_empty() {
+            true => rows(DifferenceKind::Order, Vec::new()),
+            false => Verdict::Equal,
+        };
+    }
+    let pairs = expected.columns.iter().zip(&actual.columns).enumerate();
+    let differing = pairs.filter(|(place, (first, second))| first != second && !left_out.contains(place));
+    let differing: Vec<String> = differing
+        .map(|(place, _)| {
+            names
+                .and_then(|names| names.get(place))
+                .map_or(format!("#{place}"), |name| name.0.clone())
+        })
+        .collect();
+    // Cells that have changed places between rows: each column has the same ones.
+    if differing.is_empty() && !left_out.is_empty() {
+        return Verdict::Equal;
+    }
+    rows(DifferenceKind::Rows, differing)
+}
+
+type Names = [(String, String)];
+
+fn names<'d>(expected: &'d RowsDigest, actual: &'d RowsDigest) -> Option<&'d Names> {
+    expected
+        .column_types
+        .as_deref()
+        .or(actual.column_types.as_deref())
+}
+
+/// The places of the columns that are not compared; none if it is not known which they are.
+fn left_out(terms: &Terms, excluded: &ExcludedColumns, names: Option<&Names>) -> Option<BTreeSet<usize>> {
+    let mut places: BTreeSet<usize> = match &terms.unstable {
+        Unstable::Columns(places) => places.iter().copied().collect(),
+        Unstable::All => BTreeSet::new(),
+    };
+    if !excluded.is_empty() {
+        let names = names?.iter().enumerate();
+        places.extend(
+            names
+                .filter(|(_, (name, _))| excluded.contains(name))
+                .map(|(place, _)| place),
+        );
+    }
+    Some(places)
+}
+
+fn compare_columns(expected: &RowsDigest, actual: &RowsDigest) -> Option<Difference> {
+    let (Some(first), Some(second)) = (&expected.column_types, &actual.column_types) else {
+        // The number of columns is all that is known.
+        let is_known = !expected.columns.is_empty() && !actual.columns.is_empty();
+        let differ = is_known && expected.columns.len() != actual.columns.len();
+        return differ.then(|| Difference {
+            kind: DifferenceKind::Columns,
+            expected: format!("{} columns", expected.columns.len()),
+            actual: format!("{} columns", actual.columns.len()),
+            columns: Vec::new(),
+        });
+    };
+    if first == second {
+        return None;
+    }
+    let only_names = |columns: &Names| columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let (first_names, second_names) = (only_names(first), only_names(second));
+    if first_names != second_names {
+        let missing = first_names.iter().filter(|name| !second_names.contains(name));
+        let added = second_names.iter().filter(|name| !first_names.contains(name));
+        return Some(Difference {
+            kind: DifferenceKind::Columns,
+            expected: list(&first_names),
+            actual: list(&second_names),
+            columns: missing.chain(added).cloned().collect(),
+        });
+    }
+    let other = first
+        .iter()
+        .zip(second)
+        .filter(|(first, second)| first.1 != second.1);
+    let described = |(name, column_type): &(String, String)| format!("{name} {column_type}");
+    let (mut before, mut after, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for (first, second) in other {
+        before.push(described(first));
+        after.push(described(second));
+        columns.push(first.0.clone());
+    }
+    Some(Difference {
+        kind: DifferenceKind::Types,
+        expected: list(&before),
+        actual: list(&after),
+        columns,
+    })
+}
+
+/// Longer lists are cut: tables have hundreds of columns.
+const MOST_LISTED: usize = 20;
+
+fn list(names: &[String]) -> String {
+    match names.get(..MOST_LISTED) {
+        Some(first) if names.len() > MOST_LISTED => format!("{}, … ({})", first.join(", "), names.len()),
+        _ => names.join(", "),
+    }
+}
+
+fn differs(kind: DifferenceKind, expected: &ResponseDigest, actual: &ResponseDigest) -> Verdict {
+    Verdict::Differs(Difference {
+        kind,
+        expected: text(expected).into_owned(),
+        actual: text(actual).into_owned(),
+        columns: Vec::new(),
+    })
+}
+
+fn text(response: &ResponseDigest) -> Cow<'static, str> {
+    match response {
+        ResponseDigest::Rows(rows) => rows_text(rows).into(),
+        ResponseDigest::Void => "no rows".into(),
+        ResponseDigest::SetKeyspace => "a keyspace was set".into(),
+        ResponseDigest::SchemaChange => "the schema was changed".into(),
+        ResponseDigest::Error(code) => ErrorCode(*code).to_string().into(),
+        ResponseDigest::Missing => "nothing".into(),
+    }
+}
+
+fn rows_text(rows: &RowsDigest) -> String {
+    match rows.count {
+        1 => "1 row".to_owned(),
+        count => format!("{count} rows"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDERED: Terms = Terms {
+        is_ordered: true,
+        unstable: Unstable::NOTHING,
+    };
+
+    fn rows(ordered: u128, unordered: u128, columns: [u128; 2]) -> RowsDigest {
+        let named = |name: &str, column_type: &str| (name.to_owned(), column_type.to_owned());
+        RowsDigest {
+            count: 2,
+            ordered,
+            unordered,
+            columns: columns.to_vec(),
+            column_types: Some(vec![named("a", "int"), named("b", "text")]),
+            has_more: false,
+        }
+    }
+
+    fn kind(
+        expected: RowsDigest,
+        actual: RowsDigest,
+        terms: &Terms,
+        excluded: &[&str],
+    ) -> Option<DifferenceKind> {
+        let excluded = excluded.iter().map(|name| (*name).to_owned()).collect();
+        match compare(
+            &ResponseDigest::Rows(expected),
+            &ResponseDigest::Rows(actual),
+            terms,
+            &excluded,
+        ) {
+            Verdict::Equal => None,
+            Verdict::Differs(difference) => Some(difference.kind),
+            Verdict::NotCompared(why) => unreachable!("{why:?}"),
+        }
+    }
+
+    #[test]
+    fn order_counts_where_cql_promises_it() {
+        let (first, second) = (rows(1, 3, [1, 2]), rows(2, 3, [1, 2]));
+        assert_eq!(
+            kind(first.clone(), second.clone(), &ORDERED, &[]),
+            Some(DifferenceKind::Order)
+        );
+        let any_order = Terms {
+            is_ordered: false,
+            ..ORDERED
+        };
+        assert_eq!(kind(first, second, &any_order, &[]), None);
+    }
+
+    #[test]
+    fn columns_that_are_left_out_do_not_count() {
+        let (first, second) = (rows(1, 3, [1, 2]), rows(2, 4, [1, 5]));
+        assert_eq!(
+            kind(first.clone(), second.clone(), &ORDERED, &[]),
+            Some(DifferenceKind::Rows)
+        );
+        assert_eq!(kind(first.clone(), second.clone(), &ORDERED, &["b"]), None);
+        assert_eq!(
+            kind(first.clone(), second.clone(), &ORDERED, &["a"]),
+            Some(DifferenceKind::Rows)
+        );
+        let unstable = Terms {
+            unstable: Unstable::Columns(vec![1]),
+            ..ORDERED
+        };
+        assert_eq!(kind(first, second, &unstable, &[]), None);
+    }
+
+    #[test]
+    fn names_and_types_of_columns_come_before_rows() {
+        let first = rows(1, 3, [1, 2]);
+        let mut other_type = rows(2, 4, [1, 5]);
+        other_type
+            .column_types
+            .iter_mut()
+            .flatten()
+            .for_each(|column| column.1 = "int".to_owned());
+        assert_eq!(
+            kind(first.clone(), other_type, &ORDERED, &[]),
+            Some(DifferenceKind::Types)
+        );
+        let mut more = rows(2, 4, [1, 5]);
+        more.column_types
+            .iter_mut()
+            .for_each(|columns| columns.push(("c".to_owned(), "int".to_owned())));
+        more.columns.push(9);
+        let verdict = compare(
+            &ResponseDigest::Rows(first.clone()),
+            &ResponseDigest::Rows(more.clone()),
+            &ORDERED,
+            &ExcludedColumns::new(),
+        );
+        let Verdict::Differs(difference) = verdict else {
+            unreachable!()
+        };
+        assert_eq!(
+            (difference.kind, difference.columns),
+            (DifferenceKind::Columns, vec!["c".to_owned()])
+        );
+        more.column_types = None;
+        assert_eq!(
+            kind(first, more, &ORDERED, &[]),
+            Some(DifferenceKind::Columns),
+            "their number is known"
+        );
+    }
+
+    #[test]
+    fn errors_are_compared_by_code_unless_the_first_cluster_was_in_trouble() {
+        let compared = |first: i32, second: ResponseDigest| {
+            compare(
+                &ResponseDigest::Error(first),
+                &second,
+                &ORDERED,
+                &ExcludedColumns::new(),
+            )
+        };
+        assert_eq!(compared(0x2200, ResponseDigest::Error(0x2200)), Verdict::Equal);
+        assert!(matches!(
+            compared(0x2200, ResponseDigest::Error(0x2000)),
+            Verdict::Differs(_)
+        ));
+        assert!(matches!(
+            compared(0x2200, ResponseDigest::Void),
+            Verdict::Differs(_)
+        ));
+        let failed = Verdict::NotCompared(NotCompared::FirstFailed);
+        assert_eq!(compared(0x1200, ResponseDigest::Void), failed);
+        assert_eq!(compared(0x1000, ResponseDigest::Error(0x2200)), failed);
+    }
+}

@@ -1,0 +1,76 @@
+//! What is known of writes where the first cluster cannot be asked again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{First, Rehearsal};
+use crate::{
+    compare::is_trouble,
+    digest::ResponseDigest,
+    exchange::{Effect, RecordedExchange},
+    statement::StatementCache,
+};
+
+impl Rehearsal {
+    /// Writes were lost on their way here, the last of them at `at_us`: nobody knows of which tables.
+    pub fn lost_writes(&mut self, at_us: i64) {
+        self.writes.lost(at_us, Instant::now());
+    }
+
+    pub(super) fn first_is_recorded(&self) -> bool {
+        matches!(self.first, First::Recorded)
+    }
+
+    pub(super) fn note_write(&mut self, exchange: &RecordedExchange, is_sent: bool) {
+        // One that timed out may have been done.
+        let is_refused = matches!(exchange.response, ResponseDigest::Error(code) if !is_trouble(code));
+        if exchange.request.effect != Effect::Read && !is_refused && self.first_is_recorded() {
+            let tables = tables(&mut self.statements, exchange);
+            self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
+        }
+    }
+
+    /// Whether the first cluster may have had rows that the other was not sent. Where writes count for a while
+    /// only, the other gets them by another way, and may have got them later or earlier.
+    pub(super) fn is_after_unsent_writes(&mut self, exchange: &RecordedExchange) -> bool {
+        let tables = tables(&mut self.statements, exchange);
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let responded_us = exchange.at_us.saturating_add(exchange.latency.map_or(0, micros));
+        let for_a_while = self.settings.unsent_writes_count_for;
+        tables.iter().any(|table| match for_a_while {
+            None => self.writes.unsent_before(table, responded_us),
+            Some(time) => self
+                .writes
+                .unsent_after(table, exchange.at_us.saturating_sub(micros(time))),
+        })
+    }
+
+    /// Whether writes came between the first response and the last.
+    pub(super) fn was_written_meanwhile(&mut self, exchange: &RecordedExchange) -> bool {
+        let tables = tables(&mut self.statements, exchange);
+        // All attempts, each after twice as long, and the time before the first.
+        let since = Instant::now().checked_sub(self.settings.ask_again_after * 32);
+        let is_written_otherwise = self.settings.unsent_writes_count_for.is_some();
+        tables.iter().any(|table| match is_written_otherwise {
+            true => self.writes.seen_since(table, since),
+            false => self.writes.sent_since(table, since),
+        })
+    }
+}
+
+/// The tables of a request, with their keyspaces.
+fn tables(statements: &mut StatementCache, exchange: &RecordedExchange) -> Vec<Box<str>> {
+    let request = &exchange.request;
+    let mut tables = Vec::new();
+    for statement in &request.statements {
+        for (keyspace, table) in &statements.facts(&statement.cql).tables {
+            let keyspace = keyspace
+                .as_deref()
+                .or(request.keyspace.as_deref())
+                .unwrap_or_default();
+            tables.push(format!("{keyspace}.{table}").into());
+        }
+    }
+    tables
+}

@@ -1,0 +1,229 @@
+//! What has to be known of a statement before it is sent elsewhere, and before its rows are compared.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use cqlens_cql::syntax::{
+    Template,
+    ast::{Body, Comparand, Modification, QualifiedName, Select, Selection, Statement, Term},
+    parse,
+};
+
+/// What a text says, apart from its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementFacts {
+    /// The statement without its values.
+    pub shape: Arc<str>,
+    /// The keyspaces that the text names; an unqualified table is of the request's.
+    pub keyspaces: BTreeSet<Box<str>>,
+    /// The tables, each with its keyspace where the text names it.
+    pub tables: Vec<(Option<Box<str>>, Box<str>)>,
+    /// Whether a table is of the request's keyspace.
+    pub is_unqualified: bool,
+    /// Whether it is `USE`.
+    pub is_use: bool,
+    /// What in its rows depends on when and where it is run.
+    pub unstable: Unstable,
+}
+
+/// What in the rows of a statement depends on when and where it is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unstable {
+    /// These columns, by their place; mostly none.
+    Columns(Vec<usize>),
+    /// Everything: `now()` decides which rows there are.
+    All,
+}
+
+impl Unstable {
+    /// Nothing.
+    pub const NOTHING: Self = Self::Columns(Vec::new());
+}
+
+/// The facts of texts, each parsed once.
+#[derive(Debug, Default)]
+pub struct StatementCache {
+    facts: HashMap<Arc<str>, Arc<StatementFacts>>,
+}
+
+impl StatementCache {
+    /// More texts than applications have statements: all are forgotten where there are more.
+    const MOST: usize = 10_000;
+
+    /// The facts of a text.
+    pub fn facts(&mut self, cql: &Arc<str>) -> Arc<StatementFacts> {
+        if let Some(facts) = self.facts.get(cql) {
+            return Arc::clone(facts);
+        }
+        if self.facts.len() >= Self::MOST {
+            self.facts.clear();
+        }
+        let facts = Arc::new(StatementFacts::of(cql));
+        self.facts.insert(Arc::clone(cql), Arc::clone(&facts));
+        facts
+    }
+}
+
+impl StatementFacts {
+    /// The facts of a text. One that does not parse is compared as it is.
+    pub fn of(cql: &str) -> Self {
+        let Ok(statement) = parse(cql) else {
+            return Self {
+                shape: Template::unparsed(cql).text.into(),
+                keyspaces: BTreeSet::new(),
+                tables: Vec::new(),
+                is_unqualified: true,
+                is_use: false,
+                unstable: Unstable::NOTHING,
+            };
+        };
+        let tables = tables(&statement);
+        Self {
+            shape: Template::of(&statement, None).text.into(),
+            keyspaces: tables
+                .iter()
+                .filter_map(|table| Some(table.keyspace.as_ref()?.as_str().into()))
+                .collect(),
+            tables: tables.iter().map(|table| table_key(table)).collect(),
+            is_unqualified: tables.iter().any(|table| table.keyspace.is_none()),
+            is_use: matches!(statement.body, Body::Use(_)),
+            unstable: unstable(&statement),
+        }
+    }
+
+    /// The keyspaces that the statement touches.
+    pub fn touched<'f>(&'f self, of_request: Option<&'f str>) -> impl Iterator<Item = &'f str> {
+        let unqualified = of_request.filter(|_| self.is_unqualified);
+        self.keyspaces.iter().map(AsRef::as_ref).chain(unqualified)
+    }
+}
+
+fn table_key(table: &QualifiedName<'_>) -> (Option<Box<str>>, Box<str>) {
+    let keyspace = table.keyspace.as_ref().map(|keyspace| keyspace.as_str().into());
+    (keyspace, table.name.as_str().into())
+}
+
+/// Whether a keyspace describes the cluster itself.
+pub fn is_system(keyspace: &str) -> bool {
+    keyspace == "system" || keyspace.starts_with("system_") || keyspace.starts_with("dse_")
+}
+
+fn tables<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'text>> {
+    match &statement.body {
+        Body::Select(select) => vec![&select.table],
+        Body::Insert(insert) => vec![&insert.table],
+        Body::Update(update) => vec![&update.table],
+        Body::Delete(delete) => vec![&delete.table],
+        Body::Truncate(truncate) => vec![&truncate.table],
+        Body::Batch(batch) => batch.statements.iter().map(Modification::table).collect(),
+        Body::Other(other) => other.object.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn unstable(statement: &Statement<'_>) -> Unstable {
+    let Body::Select(select) = &statement.body else {
+        return Unstable::NOTHING;
+    };
+    let is_restricted_by_time = select
+        .where_clause
+        .relations
+        .iter()
+        .any(|relation| comparand_depends(&relation.comparand));
+    let columns = unstable_columns(select);
+    if is_restricted_by_time || (select.json && !columns.is_empty()) {
+        return Unstable::All;
+    }
+    Unstable::Columns(columns)
+}
+
+fn unstable_columns(select: &Select<'_>) -> Vec<usize> {
+    let Selection::Selectors(selectors) = &select.selection else {
+        return Vec::new();
+    };
+    let unstable = |(place, depends): (usize, bool)| depends.then_some(place);
+    selectors
+        .iter()
+        .map(|selector| depends(&selector.term))
+        .enumerate()
+        .filter_map(unstable)
+        .collect()
+}
+
+fn comparand_depends(comparand: &Comparand<'_>) -> bool {
+    match comparand {
+        Comparand::One(term) => depends(term),
+        Comparand::Range(ends) => depends(&ends.0) || depends(&ends.1),
+        Comparand::List(terms) => terms.iter().any(depends),
+        Comparand::None | Comparand::Marker(_) => false,
+    }
+}
+
+/// Functions that give another value each time. Write times and expiry are of one cluster, even where clients
+/// give time stamps: `USING TTL` counts from the server's clock.
+const CHANGING: [&str; 6] = [
+    "now",
+    "uuid",
+    "currenttimestamp",
+    "currentdate",
+    "currenttime",
+    "currenttimeuuid",
+];
+
+fn depends(term: &Term<'_>) -> bool {
+    let any = |terms: &[Term<'_>]| terms.iter().any(depends);
+    match term {
+        Term::Function(call) => {
+            let name = call.name.name.as_str().replace('_', "").to_lowercase();
+            CHANGING.contains(&name.as_str()) || any(&call.arguments)
+        }
+        Term::Metadata { .. } => true,
+        Term::Cast { term, .. } | Term::TypeHint { term, .. } | Term::Negation { term, .. } => depends(term),
+        Term::List { items, .. } | Term::Set { items, .. } | Term::Tuple { items, .. } => any(items),
+        Term::Map { entries, .. } => entries.iter().any(|(key, value)| depends(key) || depends(value)),
+        Term::UserType { fields, .. } => fields.iter().any(|(_, value)| depends(value)),
+        Term::Arithmetic { first, rest, .. } => {
+            depends(first) || rest.iter().any(|(_, operand)| depends(operand))
+        }
+        Term::Field { receiver, .. } => depends(receiver),
+        Term::Element { receiver, key, .. } => depends(receiver) || depends(key),
+        Term::Slice { receiver, .. } => depends(receiver),
+        Term::Literal(_) | Term::Null(_) | Term::BindMarker(_) | Term::Column(_) | Term::CountRows(_) => {
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_depend_on_the_moment_are_known_by_their_place() {
+        let unstable = |cql| StatementFacts::of(cql).unstable;
+        assert_eq!(unstable("SELECT a, b FROM k.t"), Unstable::NOTHING);
+        assert_eq!(unstable("SELECT token(a), count(*) FROM k.t"), Unstable::NOTHING);
+        assert_eq!(
+            unstable("SELECT a, writetime(b), ttl(b) AS t, toTimestamp(now()), current_timestamp() FROM k.t"),
+            Unstable::Columns(vec![1, 2, 3, 4])
+        );
+        assert_eq!(
+            unstable("SELECT a FROM k.t WHERE a = 1 AND b > maxTimeuuid(now() - 1d)"),
+            Unstable::All
+        );
+        assert_eq!(unstable("SELECT JSON a, ttl(b) FROM k.t"), Unstable::All);
+    }
+
+    #[test]
+    fn keyspaces_are_those_of_the_text_and_of_the_request() {
+        let facts = StatementFacts::of(
+            "BEGIN BATCH INSERT INTO k.t (a) VALUES (1); DELETE FROM u WHERE a = 1 APPLY BATCH",
+        );
+        assert_eq!(facts.touched(Some("r")).collect::<Vec<_>>(), ["k", "r"]);
+        let facts = StatementFacts::of("SELECT * FROM \"K\".t WHERE a = 'secret'");
+        assert_eq!(facts.touched(Some("r")).collect::<Vec<_>>(), ["K"]);
+        assert!(!facts.shape.contains("secret"));
+    }
+}

@@ -1,0 +1,289 @@
+//! Another cluster that requests are sent to: slow, dead, refusing or answering nonsense, it never makes the
+//! sender wait.
+//!
+//! ```text
+//! send ── pages ──> route ──> set of connections ──> slot (one connection, opened again and again) ──> pipeline ──> Told
+//! ```
+//! Connections are shared by all requests and chosen by load. Version 5 says the keyspace in each request; for
+//! older versions there is a set of connections for each keyspace, on which `USE` was sent.
+
+mod encode;
+mod job;
+mod pages;
+mod pipeline;
+mod prepared;
+mod sets;
+mod slot;
+mod streams;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use cqlens_client::ClientOptions;
+use cqlens_proto::envelope::Version;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+pub(crate) use self::job::weight;
+use self::{job::Job, pages::Pages, prepared::PreparedCache, sets::Sets};
+use crate::{
+    digest::{DigestKey, ResponseDigest},
+    exchange::{Page, RecordedExchange},
+    skipped::Skipped,
+};
+
+/// How to reach a cluster.
+#[derive(Debug, Clone)]
+pub struct TargetSettings {
+    /// Its nodes, as `host:port`, and how to connect to each; the protocol version is negotiated, and requests
+    /// time out as connecting does.
+    pub nodes: Vec<(String, ClientOptions)>,
+    /// The highest protocol version to try.
+    pub highest_version: Version,
+    /// Connections to each node (and keyspace, before version 5).
+    pub connections_per_node: usize,
+    /// Requests in flight on one connection.
+    pub most_in_flight: usize,
+    /// Requests that may wait for a response or for their turn.
+    pub most_waiting: usize,
+    /// Bytes of the values of these requests.
+    pub most_waiting_bytes: usize,
+    /// The key of the digests of responses: that of those they are compared with.
+    pub digest_key: DigestKey,
+}
+
+impl TargetSettings {
+    /// The usual limits.
+    pub fn new(nodes: Vec<(String, ClientOptions)>, digest_key: DigestKey) -> Self {
+        Self {
+            nodes,
+            highest_version: Version::V5,
+            connections_per_node: 2,
+            most_in_flight: 1_024,
+            most_waiting: 10_000,
+            most_waiting_bytes: 64 << 20,
+            digest_key,
+        }
+    }
+}
+
+/// A request to send.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// What is asked, and what another cluster has answered.
+    pub exchange: Arc<RecordedExchange>,
+    /// How much of its result.
+    pub extent: Extent,
+    /// What the sender knows it by.
+    pub purpose: Purpose,
+}
+
+/// How much of a result is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The page that the request asks for.
+    Page,
+    /// All pages from the first one on, as one response.
+    Whole,
+}
+
+/// What a request is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// To be compared.
+    First,
+    /// Because the responses differed, for the so-manieth time.
+    Again(u8),
+    /// To know how much two responses of one cluster differ.
+    Noise,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The request.
+    pub ask: Ask,
+    /// What came back.
+    pub outcome: Outcome,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// A response came, maybe an error.
+    Answered {
+        /// Its digest.
+        response: ResponseDigest,
+        /// From sending to receiving; of a whole result the sum of its pages.
+        latency: Duration,
+    },
+    /// None came.
+    Skipped(Skipped),
+}
+
+/// A cluster that requests are sent to; connections are closed when it is dropped.
+#[derive(Debug)]
+pub struct Target {
+    core: Arc<Core>,
+    sets: Arc<Sets>,
+    told: mpsc::UnboundedReceiver<Told>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Core {
+    settings: TargetSettings,
+    prepared: Mutex<PreparedCache>,
+    pages: Mutex<Pages>,
+    /// Bounded by what may wait: it holds no more than were sent and not received.
+    told: mpsc::UnboundedSender<Told>,
+    waiting: AtomicUsize,
+    waiting_bytes: AtomicUsize,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    opened: AtomicU64,
+    lost: AtomicU64,
+    prepared: AtomicU64,
+    unprepared: AtomicU64,
+}
+
+/// What the connections to a cluster have been through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct TargetCounts {
+    /// Connections that were opened.
+    pub connections_opened: u64,
+    /// Connections that were lost, or that could not be opened.
+    pub connections_lost: u64,
+    /// Statements that were prepared.
+    pub prepared: u64,
+    /// Statements that a node had forgotten.
+    pub unprepared: u64,
+}
+
+impl Target {
+    /// Begins to connect, on the current tokio runtime.
+    pub fn open(settings: TargetSettings) -> Self {
+        let (sender, told) = mpsc::unbounded_channel();
+        let core = Arc::new(Core {
+            settings,
+            prepared: Mutex::default(),
+            pages: Mutex::default(),
+            told: sender,
+            waiting: AtomicUsize::new(0),
+            waiting_bytes: AtomicUsize::new(0),
+            counters: Counters::default(),
+        });
+        let sets = Sets::open(&core);
+        Self { core, sets, told }
+    }
+
+    /// Sends a request, and never waits. What becomes of it [is told](Self::told) later.
+    ///
+    /// # Errors
+    /// If too many wait: then nothing will be told of it.
+    pub fn send(&self, ask: Ask) -> Result<(), Skipped> {
+        let core = &self.core;
+        let bytes = weight(&ask.exchange);
+        let settings = &core.settings;
+        let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting
+            || core.waiting_bytes.load(Ordering::Relaxed) + bytes > settings.most_waiting_bytes;
+        if is_full {
+            return Err(Skipped::QueueFull);
+        }
+        core.waiting.fetch_add(1, Ordering::Relaxed);
+        core.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.look_up_page(Job::new(ask));
+        Ok(())
+    }
+
+    fn look_up_page(&self, job: Job) {
+        let number = job.ask.exchange.number;
+        let mut evicted = Vec::new();
+        if job.expects_page() {
+            evicted = self.core.pages().expect(number);
+        }
+        match job.ask.exchange.request.page {
+            Page::After(before) if job.ask.extent == Extent::Page => {
+                let found = self.core.pages().take(before, job);
+                match found {
+                    pages::Found::Ready(job) => self.sets.route(&self.core, job),
+                    pages::Found::Waiting => {}
+                    pages::Found::Missing(job, why) => self.core.finish(job, Outcome::Skipped(why)),
+                }
+            }
+            _ => self.sets.route(&self.core, job),
+        }
+        for job in evicted {
+            self.core.finish(job, Outcome::Skipped(Skipped::UnknownPage));
+        }
+    }
+
+    /// Waits until it is known what became of a request. Cancel safe.
+    pub async fn told(&mut self) -> Option<Told> {
+        let told = self.told.recv().await?;
+        self.received(&told);
+        Some(told)
+    }
+
+    /// What became of a request, if it is known now.
+    pub fn try_told(&mut self) -> Option<Told> {
+        let told = self.told.try_recv().ok()?;
+        self.received(&told);
+        Some(told)
+    }
+
+    fn received(&self, told: &Told) {
+        let bytes = weight(&told.ask.exchange);
+        self.core.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.core.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Requests of which nothing was told yet.
+    pub fn waiting(&self) -> usize {
+        self.core.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether any connection is open, or the first attempt to open one is under way.
+    pub fn is_reachable(&self) -> bool {
+        self.sets.is_reachable()
+    }
+
+    /// What the connections have been through.
+    pub fn counts(&self) -> TargetCounts {
+        let counters = &self.core.counters;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TargetCounts {
+            connections_opened: count(&counters.opened),
+            connections_lost: count(&counters.lost),
+            prepared: count(&counters.prepared),
+            unprepared: count(&counters.unprepared),
+        }
+    }
+}
+
+impl Core {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        // Nothing that holds the lock can panic.
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, PreparedCache> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what became of a request; nobody may be left who listens.
+    fn finish(&self, job: Job, outcome: Outcome) {
+        let _ = self.told.send(Told {
+            ask: job.ask,
+            outcome,
+        });
+    }
+}

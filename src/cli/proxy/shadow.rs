@@ -1,0 +1,325 @@
+//! The second cluster that requests are copied to: its settings, and its report.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use super::{args::Args, control};
+use crate::{
+    cli::{
+        config::{host_and_port, percent, positive_duration},
+        format,
+        observer::password,
+        replay::OutputFormat,
+        tls::{Tls, host},
+    },
+    sink,
+};
+use cqlens_admin::ShadowOrder;
+use cqlens_client::ClientOptions;
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion, TlsIdentity};
+use cqlens_rehearse::{
+    compare::{Comparison, ComparisonFormat},
+    digest::DigestKey,
+    gate::Permissions,
+    rehearsal::RehearsalSettings,
+    shadow::{Publish, Shadow, ShadowSettings},
+    target::TargetSettings,
+};
+
+/// The second cluster, and what it is sent.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Shadow")]
+pub(in crate::cli) struct ShadowArgs {
+    /// Copy reads to another cluster, and compare
+    ///
+    /// Clients neither wait for it nor see its errors. Off if not set.
+    #[arg(long, env = "CQLENS_SHADOW", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = host_and_port, help_heading = "Forwarding")]
+    shadow: Vec<String>,
+    /// Keep a report of the comparison current: .txt, .md or .json
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_REPORT",
+        value_name = "FILE",
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_report: Option<PathBuf>,
+    /// Copy the requests of this share of connections, in per cent
+    #[arg(long, env = "CQLENS_SHADOW_SAMPLE", value_name = "PERCENT", default_value = "100", value_parser = percent, hide_short_help = true)]
+    shadow_sample: f64,
+    /// Copy requests to these keyspaces only
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_keyspaces: Vec<String>,
+    /// Copy requests of these patterns only, by their ids in reports
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_PATTERNS",
+        value_name = "ID",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_patterns: Vec<String>,
+    /// Copy no more requests a second
+    #[arg(long, env = "CQLENS_SHADOW_RATE", value_name = "PER_SECOND", requires = "shadow", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
+    shadow_rate: Option<u32>,
+    /// Copy writes to these keyspaces, too
+    ///
+    /// Conditional writes, counters and definitions are not copied in any case.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_WRITE_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_write_keyspaces: Vec<String>,
+    /// Columns that are not compared
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_EXCLUDE_COLUMNS",
+        value_name = "COLUMN",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_exclude_columns: Vec<String>,
+    /// Ask the upstream again where answers differ, over connections of cqlens' own
+    ///
+    /// Without it, differences in tables that were written meanwhile are not judged.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_ASK_UPSTREAM",
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_ask_upstream: bool,
+    /// Share of reads that the upstream is asked twice, in per cent
+    ///
+    /// A pattern that differs no more often than two of these answers is noise.
+    #[arg(long, env = "CQLENS_SHADOW_NOISE_SAMPLE", value_name = "PERCENT", default_value = "0", value_parser = percent, hide_short_help = true)]
+    shadow_noise_sample: f64,
+    /// Pause before both clusters are asked again where they differ
+    #[arg(long, env = "CQLENS_SHADOW_ASK_AGAIN_AFTER", value_name = "DURATION", default_value = "1s", value_parser = positive_duration, hide_short_help = true)]
+    shadow_ask_again_after: Duration,
+    /// User name to log in with at the shadow
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_USERNAME",
+        value_name = "NAME",
+        requires = "shadow_password_file",
+        hide_short_help = true
+    )]
+    shadow_username: Option<String>,
+    /// Read the password for the shadow from a file
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "shadow_username",
+        hide_short_help = true
+    )]
+    shadow_password_file: Option<PathBuf>,
+    /// Speak TLS to the shadow: the authorities of its certificates, in PEM
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_TLS_CA",
+        value_name = "FILE",
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_tls_ca: Option<PathBuf>,
+    /// Certificate for a shadow that asks for one, in PEM (mutual TLS)
+    #[arg(long, env = "CQLENS_SHADOW_TLS_CERT", value_name = "FILE", requires_all = ["shadow_tls_ca", "shadow_tls_key"], hide_short_help = true)]
+    shadow_tls_cert: Option<PathBuf>,
+    /// Private key of that certificate, in PEM, not encrypted
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_TLS_KEY",
+        value_name = "FILE",
+        requires = "shadow_tls_cert",
+        hide_short_help = true
+    )]
+    shadow_tls_key: Option<PathBuf>,
+    /// Host name or address that the shadow's certificates must be for
+    ///
+    /// Without it, that of the node that was named.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_TLS_NAME",
+        value_name = "NAME",
+        requires = "shadow_tls_ca",
+        hide_short_help = true
+    )]
+    shadow_tls_name: Option<String>,
+    /// How long connecting to the shadow and each of its answers may take
+    #[arg(long, env = "CQLENS_SHADOW_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = positive_duration, hide_short_help = true)]
+    shadow_timeout: Duration,
+}
+
+/// For how long a table counts as just written, where the shadow gets its writes by another way.
+const WRITTEN_FOR: Duration = Duration::from_secs(5);
+
+/// How long its last report may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(12);
+
+impl ShadowArgs {
+    /// Whether requests are copied.
+    pub(super) fn is_set(&self) -> bool {
+        !self.shadow.is_empty()
+    }
+
+    /// Checks that the settings fit together, and reads their files.
+    ///
+    /// # Errors
+    /// Settings that do not, by name; files that cannot be used.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.shadow_noise_sample == 0.0 || self.shadow_ask_upstream,
+            "--shadow-noise-sample: only with --shadow-ask-upstream"
+        );
+        self.report()?;
+        self.nodes().map(drop)
+    }
+
+    /// The file of the report, and its format.
+    fn report(&self) -> anyhow::Result<Option<(PathBuf, OutputFormat)>> {
+        let with_format = |path: &PathBuf| Ok((path.clone(), format::of_file(path)?));
+        self.shadow_report.as_ref().map(with_format).transpose()
+    }
+
+    fn nodes(&self) -> anyhow::Result<Vec<(String, ClientOptions)>> {
+        let credentials = match (&self.shadow_username, &self.shadow_password_file) {
+            (Some(name), Some(path)) => Some((name.clone(), password(path)?)),
+            _ => None,
+        };
+        let node = |address: &String| {
+            let tls = self.connector(address).context("no TLS to the shadow")?;
+            let options = ClientOptions {
+                credentials: credentials.clone(),
+                application: "cqlens shadow".to_owned(),
+                tls: tls.map(|tls| Arc::new(tls) as _),
+                timeout: self.shadow_timeout,
+                ..ClientOptions::default()
+            };
+            Ok((address.clone(), options))
+        };
+        self.shadow.iter().map(node).collect()
+    }
+
+    fn connector(&self, address: &str) -> anyhow::Result<Option<Connector>> {
+        let Some(authorities) = &self.shadow_tls_ca else {
+            return Ok(None);
+        };
+        let authorities = Authorities::read(authorities)?;
+        let identity = match (&self.shadow_tls_cert, &self.shadow_tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsIdentity::read(certificate, key)?),
+            _ => None,
+        };
+        let name = self.shadow_tls_name.as_deref().unwrap_or_else(|| host(address));
+        let versions = MinVersion::default();
+        let connector = Connector::with_versions(authorities, identity, name, HostnameCheck::On, versions)?;
+        Ok(Some(connector))
+    }
+
+    fn rehearsal(&self) -> RehearsalSettings {
+        RehearsalSettings {
+            permissions: Permissions {
+                write_keyspaces: self.shadow_write_keyspaces.iter().cloned().collect(),
+                ..Permissions::default()
+            },
+            excluded: self.shadow_exclude_columns.iter().cloned().collect(),
+            ask_again_after: self.shadow_ask_again_after,
+            noise_share: self.shadow_noise_sample / 100.0,
+            unsent_writes_count_for: Some(WRITTEN_FOR),
+        }
+    }
+}
+
+/// Begins to copy the requests of the source called `name`, if the settings ask for it. The digests of its exchanges
+/// have `key`.
+///
+/// # Errors
+/// Settings that do not fit together, files that cannot be used, a thread that cannot be had.
+pub(super) fn begin(
+    args: &Args,
+    tls: &Tls,
+    name: &str,
+    key: DigestKey,
+) -> anyhow::Result<Option<Arc<Shadow>>> {
+    let shadow = &args.shadow;
+    if !shadow.is_set() {
+        return Ok(None);
+    }
+    shadow.check()?;
+    let first = shadow.shadow_ask_upstream.then(|| {
+        let options = control::options(args, tls);
+        let contacts = control::contacts(args).points.into_iter();
+        let nodes = contacts.map(|address| {
+            let options = options(&address);
+            (address, options)
+        });
+        TargetSettings::new(nodes.collect(), key)
+    });
+    let settings = ShadowSettings {
+        source: name.to_owned(),
+        other: TargetSettings::new(shadow.nodes()?, key),
+        first,
+        rehearsal: shadow.rehearsal(),
+        share: shadow.shadow_sample / 100.0,
+        keyspaces: shadow.shadow_keyspaces.iter().cloned().collect(),
+        patterns: shadow.shadow_patterns.iter().cloned().collect(),
+        most_per_second: shadow.shadow_rate,
+    };
+    let begun = Shadow::start(settings, publish(shadow.report()?)).context("no shadow")?;
+    tracing::info!(
+        to = shadow.shadow.join(", "),
+        "requests are copied to another cluster"
+    );
+    Ok(Some(Arc::new(begun)))
+}
+
+/// Writes each report to its file; one that cannot be written is logged.
+fn publish(report: Option<(PathBuf, OutputFormat)>) -> Publish {
+    Box::new(move |comparison: &Comparison| {
+        let Some((path, format)) = &report else { return };
+        let written = sink::replace(path, |to| comparison.render(format.rendered(), to));
+        if let Err(error) = written {
+            tracing::error!(%error, path = %path.display(), "shadow-report: cannot be written");
+        }
+    })
+}
+
+/// Carries out an order of the admin listener; what there is to say, as JSON.
+pub(super) fn carry_out(shadow: &Shadow, order: ShadowOrder) -> Vec<u8> {
+    let turned = |on| {
+        let was_on = shadow.turn(on);
+        tracing::info!(on, "shadow: turned by the admin listener");
+        json!({ "copying": on, "before": was_on })
+            .to_string()
+            .into_bytes()
+    };
+    match order {
+        ShadowOrder::Start => turned(true),
+        ShadowOrder::Stop => turned(false),
+        ShadowOrder::Report => {
+            let mut report = Vec::new();
+            match shadow.latest() {
+                // Into memory it cannot fail.
+                Some(latest) => drop(latest.render(ComparisonFormat::Json, &mut report)),
+                None => report.extend(b"{}\n"),
+            }
+            report
+        }
+    }
+}

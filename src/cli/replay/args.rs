@@ -1,0 +1,347 @@
+//! What can be said to `cqlens replay`.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::ensure;
+use cqlens_client::ClientOptions;
+use cqlens_proto::{compress::Compression, envelope::Version};
+use cqlens_rehearse::{
+    compare::ComparisonFormat, gate::Permissions, rehearsal::RehearsalSettings, rename::Renames,
+    replay::Speed,
+};
+
+use super::super::{
+    config::{assignment, host_and_port, percent, positive_duration},
+    format::NamedByEnding,
+    observer::password,
+    tls::UpstreamTlsArgs,
+};
+
+/// Send a recording to another cluster and compare the answers
+///
+/// At the pace of the recording, in the order of each connection, with the pauses that its client made. Reads are sent,
+/// and writes only to keyspaces that are named. Answers are compared with the recorded ones, or with those of a second
+/// cluster that is asked the same at the same time.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = ENDING,
+    group = clap::ArgGroup::new("target_password").args(["password", "password_file"])
+)]
+pub(in crate::cli) struct Args {
+    /// The recording: a folder of files, or one of them
+    #[arg(value_name = "RECORDING")]
+    pub(super) recording: PathBuf,
+    /// Nodes of the cluster to send it to
+    #[arg(long, env = "CQLENS_TO", value_name = "HOST[:PORT]", required = true, value_delimiter = ',', value_parser = host_and_port)]
+    pub(super) to: Vec<String>,
+    /// Nodes of a cluster to ask the same, and to compare with
+    ///
+    /// Without it, answers are compared with the recorded ones.
+    #[arg(long, env = "CQLENS_AGAINST", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = host_and_port)]
+    pub(super) against: Vec<String>,
+    /// How many times as fast as recorded: 1, 0.5, 20, or max
+    ///
+    /// `max` sends as fast as answers come; the order of each connection is kept.
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
+    pub(super) speed: Speed,
+    /// Requests that wait for an answer at most
+    #[arg(
+        long,
+        value_name = "REQUESTS",
+        default_value_t = 4_096,
+        hide_short_help = true
+    )]
+    pub(super) max_in_flight: u16,
+    /// Stop where a larger share of requests fails, in per cent
+    ///
+    /// Of the last 1,000. What fails is an error that the recording does not have, and no answer at all.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(super) stop_at_error_rate: Option<f64>,
+    /// Keyspaces that may be written to
+    ///
+    /// By their names on the cluster of --to. Conditional writes, counters and definitions need the setting of their own as well.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent"
+    )]
+    write_keyspaces: Vec<String>,
+    /// Send conditional writes (IF), too
+    #[arg(
+        long,
+        requires = "write_keyspaces",
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    write_conditionally: bool,
+    /// Send additions to counters, too: what is replayed twice counts twice
+    #[arg(
+        long,
+        requires = "write_keyspaces",
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    write_counters: bool,
+    /// Send CREATE, ALTER, DROP, TRUNCATE, GRANT and REVOKE, too
+    ///
+    /// Of any keyspace: not all of them name one.
+    #[arg(long, help_heading = "What is sent", hide_short_help = true)]
+    write_definitions: bool,
+    /// Another name of a keyspace on the cluster of --to
+    ///
+    /// Several may be given.
+    #[arg(long, value_name = "KEYSPACE=NAME", value_delimiter = ',', value_parser = rename, help_heading = "What is sent")]
+    rename: Vec<(String, String)>,
+    /// Columns that are not compared
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        value_delimiter = ',',
+        help_heading = "Comparison"
+    )]
+    exclude_columns: Vec<String>,
+    /// Pause before both clusters are asked again where they differ
+    ///
+    /// A difference counts when it is there twice more, the second time after twice the pause, while the cluster of
+    /// --against gives what it gave before.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = positive_duration, help_heading = "Comparison", hide_short_help = true)]
+    ask_again_after: Duration,
+    /// Share of reads that the cluster of --against is asked twice, in per cent
+    ///
+    /// A pattern that differs no more often than two of these answers is noise.
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent, requires = "against", help_heading = "Comparison", hide_short_help = true)]
+    noise_sample: f64,
+    /// Exit with code 1 on any difference that is no noise
+    #[arg(long, help_heading = "Comparison")]
+    pub(super) fail_on_difference: bool,
+    /// How the comparison is written
+    ///
+    /// Without it, the ending of the output file decides; what is printed is text.
+    #[arg(long, value_name = "FORMAT", help_heading = "Comparison")]
+    pub(super) format: Option<OutputFormat>,
+    /// Write the comparison to this file
+    ///
+    /// Otherwise it is printed.
+    #[arg(short, long, value_name = "FILE", help_heading = "Comparison")]
+    pub(super) output: Option<PathBuf>,
+    /// User name to log in with, where nodes want one
+    #[arg(
+        long,
+        env = "CQLENS_USERNAME",
+        value_name = "NAME",
+        requires = "target_password",
+        help_heading = "Connections"
+    )]
+    username: Option<String>,
+    /// Password to log in with; prefer --password-file
+    ///
+    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        hide_short_help = true,
+        help_heading = "Connections"
+    )]
+    password: Option<String>,
+    /// Read the password from a file
+    ///
+    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD_FILE",
+        value_name = "FILE",
+        conflicts_with = "password",
+        help_heading = "Connections"
+    )]
+    password_file: Option<PathBuf>,
+    /// Connections to each node
+    ///
+    /// Before version 5 of the protocol, there are as many for each keyspace.
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Connections", hide_short_help = true)]
+    pub(super) connections: u16,
+    /// Highest version of the protocol to try: 3, 4 or 5
+    #[arg(long, value_name = "VERSION", default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=5), help_heading = "Connections", hide_short_help = true)]
+    protocol_version: u8,
+    /// Compression of requests and answers
+    #[arg(
+        long,
+        value_name = "COMPRESSION",
+        default_value = "none",
+        help_heading = "Connections",
+        hide_short_help = true
+    )]
+    compression: CompressionName,
+    /// How long connecting and each answer may take
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration, help_heading = "Connections", hide_short_help = true)]
+    request_timeout: Duration,
+    #[command(flatten)]
+    tls: UpstreamTlsArgs,
+}
+
+const ENDING: &str = "\
+Examples:
+  The reads of a recording, four times as fast, compared with what was recorded:
+      cqlens replay recording --to 10.1.0.1 --speed 4
+  Two versions beside each other, with an exit code for CI:
+      cqlens replay recording --to new --against old --fail-on-difference
+  As fast as possible, writes to one keyspace included:
+      cqlens replay recording --to new --speed max --write-keyspaces shop
+
+Exit codes:
+  0  done
+  1  a difference with --fail-on-difference, or more failures than
+     --stop-at-error-rate
+  2  a recording that cannot be read or has no values, a cluster that cannot be
+     reached, an output that cannot be written";
+
+/// How a comparison is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum OutputFormat {
+    /// For terminals.
+    Text,
+    /// For pull requests.
+    #[value(alias = "markdown")]
+    Md,
+    /// For programs.
+    Json,
+}
+
+impl OutputFormat {
+    /// The same for what renders it.
+    pub(in crate::cli) fn rendered(self) -> ComparisonFormat {
+        match self {
+            Self::Text => ComparisonFormat::Text,
+            Self::Md => ComparisonFormat::Markdown,
+            Self::Json => ComparisonFormat::Json,
+        }
+    }
+}
+
+impl NamedByEnding for OutputFormat {
+    const ENDINGS: &'static str = ".txt, .md or .json";
+
+    fn of_path(path: &std::path::Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "txt" => Some(Self::Text),
+            "md" | "markdown" => Some(Self::Md),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum CompressionName {
+    None,
+    Lz4,
+    /// Not in version 5.
+    Snappy,
+}
+
+impl Args {
+    /// Reads the password from its file.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
+        if let Some(path) = &self.password_file {
+            self.password = Some(password(path)?);
+        }
+        Ok(())
+    }
+
+    /// Checks that the arguments fit together.
+    ///
+    /// # Errors
+    /// Settings that do not, by name.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.against.is_empty() || self.rename.is_empty(),
+            "--rename: keyspaces have one name for --to and --against"
+        );
+        ensure!(
+            self.against.is_empty() || self.write_keyspaces.is_empty() && !self.write_definitions,
+            "--write-keyspaces: what is compared with --against would be written to both clusters"
+        );
+        Ok(())
+    }
+
+    /// How to connect to each of these nodes.
+    ///
+    /// # Errors
+    /// Files of TLS that cannot be used.
+    pub(super) fn nodes(&self, addresses: &[String]) -> anyhow::Result<Vec<(String, ClientOptions)>> {
+        let node = |address: &String| {
+            let tls = self.tls.connector(address)?;
+            let options = ClientOptions {
+                compression: match self.compression {
+                    CompressionName::None => Compression::None,
+                    CompressionName::Lz4 => Compression::Lz4,
+                    CompressionName::Snappy => Compression::Snappy,
+                },
+                credentials: self.username.clone().zip(self.password.clone()),
+                application: "cqlens replay".to_owned(),
+                tls: tls.map(|tls| std::sync::Arc::new(tls) as _),
+                timeout: self.request_timeout,
+                ..ClientOptions::default()
+            };
+            Ok((address.clone(), options))
+        };
+        addresses.iter().map(node).collect()
+    }
+
+    /// The highest version of the protocol to try.
+    pub(super) fn highest_version(&self) -> Version {
+        Version::from_number(self.protocol_version)
+    }
+
+    /// How the rehearsal goes.
+    pub(super) fn rehearsal(&self) -> RehearsalSettings {
+        RehearsalSettings {
+            permissions: Permissions {
+                write_keyspaces: self.write_keyspaces.iter().cloned().collect(),
+                conditional: self.write_conditionally,
+                counters: self.write_counters,
+                definitions: self.write_definitions,
+            },
+            excluded: self.exclude_columns.iter().cloned().collect(),
+            ask_again_after: self.ask_again_after,
+            noise_share: self.noise_sample / 100.0,
+            unsent_writes_count_for: None,
+        }
+    }
+
+    /// Keyspaces with another name.
+    pub(super) fn renames(&self) -> Renames {
+        Renames::new(self.rename.iter().cloned())
+    }
+
+    /// How long the end may take: answers that come late, and all times that both are asked again.
+    pub(super) fn patience(&self) -> Duration {
+        self.request_timeout + self.ask_again_after * 32
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let times = text
+        .parse()
+        .ok()
+        .filter(|times: &f64| times.is_finite() && *times > 0.0);
+    times
+        .map(Speed::Times)
+        .ok_or_else(|| "a number above 0, or max".to_owned())
+}
+
+fn rename(text: &str) -> Result<(String, String), String> {
+    let (from, to) = assignment(text, "KEYSPACE=NAME, such as shop=shop_next")?;
+    match from.is_empty() || to.is_empty() {
+        true => Err("two names, such as shop=shop_next".to_owned()),
+        false => Ok((from.to_owned(), to.to_owned())),
+    }
+}

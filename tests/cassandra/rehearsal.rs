@@ -1,0 +1,262 @@
+//! Cassandra 5.0 beside 4.1: what is the same shows no difference while writes go on, and each way in which contents
+//! and schemas differ is found and named.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
+
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_proto::envelope::Version;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::node;
+use crate::support::{
+    available,
+    cassandra::{Cassandra, Options, Release},
+    proxy::Proxy,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS rehearsal WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+const SAME: &str = "
+    CREATE TABLE rehearsal.same (a int, b int, v text, l list<text>, s set<int>, PRIMARY KEY (a, b));
+    CREATE TABLE rehearsal.written (a int, b int, v text, PRIMARY KEY (a, b));";
+
+/// Tables of which contents or definitions differ: what the first cluster has, what the other has, and what a read
+/// of the partition shows.
+const SEEDED: [(&str, &str, &str, &str); 8] = [
+    (
+        "missing",
+        "CREATE TABLE rehearsal.missing (a int, b int, v text, PRIMARY KEY (a, b)); INSERT INTO rehearsal.missing (a, b, v) VALUES (1, 1, 'x'); INSERT INTO rehearsal.missing (a, b, v) VALUES (1, 2, 'y');",
+        "CREATE TABLE rehearsal.missing (a int, b int, v text, PRIMARY KEY (a, b)); INSERT INTO rehearsal.missing (a, b, v) VALUES (1, 1, 'x');",
+        "row-count",
+    ),
+    (
+        "changed",
+        "CREATE TABLE rehearsal.changed (a int, b int, v text, PRIMARY KEY (a, b)); INSERT INTO rehearsal.changed (a, b, v) VALUES (1, 1, 'x');",
+        "CREATE TABLE rehearsal.changed (a int, b int, v text, PRIMARY KEY (a, b)); INSERT INTO rehearsal.changed (a, b, v) VALUES (1, 1, 'y');",
+        "rows",
+    ),
+    (
+        "ordered",
+        "CREATE TABLE rehearsal.ordered (a int, b int, PRIMARY KEY (a, b)); INSERT INTO rehearsal.ordered (a, b) VALUES (1, 1); INSERT INTO rehearsal.ordered (a, b) VALUES (1, 2);",
+        "CREATE TABLE rehearsal.ordered (a int, b int, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b DESC); INSERT INTO rehearsal.ordered (a, b) VALUES (1, 1); INSERT INTO rehearsal.ordered (a, b) VALUES (1, 2);",
+        "order",
+    ),
+    (
+        "typed",
+        "CREATE TABLE rehearsal.typed (a int PRIMARY KEY, v int); INSERT INTO rehearsal.typed (a, v) VALUES (1, 1);",
+        "CREATE TABLE rehearsal.typed (a int PRIMARY KEY, v bigint); INSERT INTO rehearsal.typed (a, v) VALUES (1, 1);",
+        "types",
+    ),
+    (
+        "wider",
+        "CREATE TABLE rehearsal.wider (a int PRIMARY KEY, v int); INSERT INTO rehearsal.wider (a, v) VALUES (1, 1);",
+        "CREATE TABLE rehearsal.wider (a int PRIMARY KEY, v int, w int); INSERT INTO rehearsal.wider (a, v) VALUES (1, 1);",
+        "columns",
+    ),
+    (
+        "nothing",
+        "CREATE TABLE rehearsal.nothing (a int PRIMARY KEY, v text); INSERT INTO rehearsal.nothing (a, v) VALUES (1, '');",
+        "CREATE TABLE rehearsal.nothing (a int PRIMARY KEY, v text); INSERT INTO rehearsal.nothing (a, v) VALUES (1, null);",
+        "rows",
+    ),
+    (
+        "expired",
+        "CREATE TABLE rehearsal.expired (a int PRIMARY KEY, v text); INSERT INTO rehearsal.expired (a, v) VALUES (1, 'x');",
+        "CREATE TABLE rehearsal.expired (a int PRIMARY KEY, v text); INSERT INTO rehearsal.expired (a, v) VALUES (1, 'x') USING TTL 1;",
+        "row-count",
+    ),
+    (
+        "absent",
+        "CREATE TABLE rehearsal.absent (a int PRIMARY KEY, v text);",
+        "",
+        "error",
+    ),
+];
+
+async fn connect(address: SocketAddr, version: Version) -> Client {
+    let options = ClientOptions {
+        version,
+        timeout: Duration::from_secs(30),
+        ..ClientOptions::default()
+    };
+    Client::connect(address, &options).await.unwrap()
+}
+
+/// Both clusters, of which the second differs as [`SEEDED`] says.
+async fn fill(first: SocketAddr, other: SocketAddr) {
+    for (address, is_first) in [(first, true), (other, false)] {
+        let mut client = connect(address, Version::V4).await;
+        client.script(KEYSPACE).await.unwrap();
+        client.script(SAME).await.unwrap();
+        for a in 0..10 {
+            for b in 0..12 {
+                let insert = format!(
+                    "INSERT INTO rehearsal.same (a, b, v, l, s) VALUES ({a}, {b}, 'v{a}-{b}', ['x', 'y'], {{{a}, {b}}}) USING TIMESTAMP 1"
+                );
+                client.query(&insert).await.unwrap();
+            }
+        }
+        for (_, of_first, of_other, _) in SEEDED {
+            client
+                .script(if is_first { of_first } else { of_other })
+                .await
+                .unwrap();
+        }
+    }
+}
+
+/// Reads of one client: prepared and plain, in pages that end within the partition and with it, in order and not.
+async fn read(address: SocketAddr, version: Version, rounds: i32) {
+    let mut client = connect(address, version).await;
+    client.query("USE rehearsal").await.unwrap();
+    let partition = client.prepare("SELECT * FROM same WHERE a = ?").await.unwrap();
+    let newest = client
+        .prepare("SELECT b, v FROM same WHERE a = ? ORDER BY b DESC LIMIT 5")
+        .await
+        .unwrap();
+    let written = client.prepare("SELECT v FROM written WHERE a = ?").await.unwrap();
+    for round in 0..rounds {
+        let values = [Bind::int(round % 11)];
+        for page_size in [None, Some(5), Some(6)] {
+            let options = RunOptions {
+                page_size,
+                ..RunOptions::default()
+            };
+            client
+                .run_paged(Run::Prepared(&partition, &values), &options)
+                .await
+                .unwrap();
+        }
+        client
+            .run(Run::Prepared(&newest, &values), &RunOptions::default())
+            .await
+            .unwrap();
+        client
+            .run(
+                Run::Prepared(&written, &[Bind::int(round % 4)]),
+                &RunOptions::default(),
+            )
+            .await
+            .unwrap();
+        let plain = format!(
+            "SELECT v, writetime(v), toTimestamp(now()) FROM rehearsal.same WHERE a = {} AND b = 3",
+            round % 10
+        );
+        client.query(&plain).await.unwrap();
+        let several = format!(
+            "SELECT a, b FROM rehearsal.same WHERE a IN ({}, {})",
+            round % 10,
+            (round + 3) % 10
+        );
+        client.query(&several).await.unwrap();
+        client.query("SELECT count(*) FROM rehearsal.same").await.unwrap();
+        client
+            .query("SELECT absent FROM rehearsal.same WHERE a = 1")
+            .await
+            .unwrap_err();
+    }
+}
+
+/// Writes to both clusters, to one after the other, until it is aborted.
+async fn write(first: SocketAddr, other: SocketAddr) {
+    let mut clients = [
+        connect(first, Version::V5).await,
+        connect(other, Version::V5).await,
+    ];
+    for round in 0_i64.. {
+        let write = format!(
+            "INSERT INTO rehearsal.written (a, b, v) VALUES ({}, {}, 'r{round}') USING TIMESTAMP {}",
+            round % 4,
+            round % 3,
+            round + 1
+        );
+        for client in &mut clients {
+            client.query(&write).await.unwrap();
+        }
+    }
+}
+
+fn compared(
+    first: SocketAddr,
+    other: SocketAddr,
+    folder: &Path,
+    traffic: impl AsyncFnOnce(SocketAddr),
+    runtime: &Runtime,
+) -> Value {
+    let report = folder.join("shadow.json");
+    let (shadow, file) = (other.to_string(), report.display().to_string());
+    let arguments = [
+        "--shadow",
+        &shadow,
+        "--shadow-report",
+        &file,
+        "--shadow-ask-upstream",
+    ];
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first, &arguments);
+    runtime.block_on(traffic(proxy.address));
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap()
+}
+
+#[test]
+fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
+    let options = Options {
+        release: Release::V4_1,
+        ..Options::default()
+    };
+    let (Some(first), Some(other)) = (node(), available("Cassandra 4.1", Cassandra::start(&options))) else {
+        return;
+    };
+    let (first, other) = (first.address(), other.nodes()[0].address);
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(fill(first, other));
+
+    let folder = tempfile::tempdir().unwrap();
+    let same = async |proxy: SocketAddr| {
+        let writing = tokio::spawn(write(first, other));
+        let mut reading = tokio::task::JoinSet::new();
+        for version in [Version::V5, Version::V4, Version::V3, Version::V5] {
+            reading.spawn(read(proxy, version, 250));
+        }
+        while let Some(read) = reading.join_next().await {
+            read.unwrap();
+        }
+        writing.abort();
+    };
+    let report = compared(first, other, folder.path(), same, &runtime);
+    let totals = &report["totals"];
+    assert_eq!(totals["differences"], serde_json::json!({}), "{report:#}");
+    assert!(totals["compared"].as_u64().unwrap() > 8_000, "{totals:#}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let seeded = async |proxy: SocketAddr| {
+        let mut client = connect(proxy, Version::V5).await;
+        for (table, ..) in SEEDED {
+            for _ in 0..3 {
+                client
+                    .query(&format!("SELECT * FROM rehearsal.{table} WHERE a = 1"))
+                    .await
+                    .unwrap();
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    };
+    let report = compared(first, other, folder.path(), seeded, &runtime);
+    let patterns = report["patterns"].as_array().unwrap().iter();
+    let found: BTreeMap<&str, &Value> = patterns
+        .map(|pattern| (pattern["cql"].as_str().unwrap(), &pattern["differences"]))
+        .collect();
+    for (table, _, _, kind) in SEEDED {
+        let (_, differences) = found
+            .iter()
+            .find(|(cql, _)| cql.contains(&format!("rehearsal.{table} ")))
+            .unwrap();
+        assert_eq!(
+            **differences,
+            serde_json::json!({ kind: 3 }),
+            "{table}: {report:#}"
+        );
+    }
+}

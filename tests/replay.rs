@@ -1,0 +1,286 @@
+//! `cqlens replay` sends a recording to another cluster and says in which way its answers differ.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
+use cqlens_proto::message::Consistency;
+use cqlens_rehearse::{
+    digest::{DigestKey, ResponseDigest},
+    exchange::{
+        Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
+    },
+    recording::{Limits, RecordedValues, RecordingWriter, Settings},
+    target::{Ask, Extent, Outcome, Purpose, Target, TargetSettings},
+};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+const KEY: DigestKey = DigestKey(42);
+
+fn schema(keyspace: &str) -> String {
+    format!(
+        "CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}};
+         CREATE TABLE {keyspace}.t (a int, b int, v text, PRIMARY KEY (a, b));"
+    )
+}
+
+async fn node(script: &str) -> Node {
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut client = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    client.script(script).await.unwrap();
+    node
+}
+
+fn rows(keyspace: &str) -> String {
+    let row = |a: i32| format!("INSERT INTO {keyspace}.t (a, b, v) VALUES ({a}, 1, 'secret{a}');");
+    (0..10).map(row).collect()
+}
+
+fn request(cql: &str, value: i32, effect: Effect) -> RecordedRequest {
+    RecordedRequest {
+        statements: vec![RecordedStatement {
+            cql: cql.into(),
+            is_prepared: true,
+            values: vec![RecordedValue {
+                name: None,
+                content: ValueContent::Bytes(Bytes::copy_from_slice(&value.to_be_bytes())),
+            }],
+        }],
+        batch: None,
+        keyspace: Some("k".into()),
+        consistency: Consistency::One,
+        serial_consistency: None,
+        timestamp: None,
+        now_in_seconds: None,
+        page_size: None,
+        page: Page::First,
+        effect,
+        is_ordered: true,
+        pattern: None,
+    }
+}
+
+/// Two hundred reads on five connections, within two tenths of a second, and a write at their end.
+fn requests() -> Vec<RecordedRequest> {
+    let read = |number: i32| match number % 2 {
+        0 => request("SELECT v FROM t WHERE a = ?", number % 10, Effect::Read),
+        _ => request("SELECT * FROM k.t WHERE a = ?", number % 10, Effect::Read),
+    };
+    let write = request("INSERT INTO k.t (a, b, v) VALUES (?, 9, 'x')", 77, Effect::Write);
+    (0..200).map(read).chain([write]).collect()
+}
+
+/// Records what a node answers to them.
+async fn record(node: &Node, folder: &Path, values: RecordedValues) {
+    let nodes = vec![(node.address().to_string(), ClientOptions::default())];
+    let mut target = Target::open(TargetSettings::new(nodes, KEY));
+    let mut writer = RecordingWriter::open(Settings {
+        folder: folder.to_owned(),
+        source: "test".to_owned(),
+        values,
+        digest_key: KEY,
+        limits: Limits {
+            file_bytes: 1 << 20,
+            file_age: Duration::from_secs(60),
+            bytes: None,
+            age: None,
+        },
+    })
+    .unwrap();
+    for (number, request) in (0_u64..).zip(requests()) {
+        let mut exchange = RecordedExchange {
+            number,
+            connection: number % 5,
+            actor: 1,
+            at_us: 1_700_000_000_000_000 + i64::try_from(number).unwrap() * 1_000,
+            request,
+            latency: Some(Duration::from_micros(500)),
+            response: ResponseDigest::Missing,
+        };
+        let ask = Ask {
+            exchange: Arc::new(exchange.clone()),
+            extent: Extent::Page,
+            purpose: Purpose::First,
+        };
+        target.send(ask).unwrap();
+        if let Outcome::Answered { response, .. } = target.told().await.unwrap().outcome {
+            exchange.response = response;
+        }
+        writer.write(&exchange, BTreeMap::new).unwrap();
+    }
+    writer.end(BTreeMap::new()).unwrap();
+}
+
+fn replay(folder: &Path, to: &Node, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .arg("replay")
+        .arg(folder)
+        .args([
+            "--to",
+            &to.address().to_string(),
+            "--ask-again-after",
+            "20ms",
+            "--format",
+            "json",
+        ])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+}
+
+/// A folder with a recording of a node with rows, and the runtime that keeps nodes running.
+fn recorded() -> (Runtime, tempfile::TempDir, Node) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let script = [schema("k"), rows("k")].concat();
+    let node = runtime.block_on(async {
+        let node = node(&script).await;
+        record(&node, folder.path(), RecordedValues::Clear).await;
+        node
+    });
+    (runtime, folder, node)
+}
+
+#[test]
+fn the_same_cluster_does_not_differ_and_is_not_written() {
+    let (runtime, folder, _first) = recorded();
+    let same = runtime.block_on(node(&[schema("k"), rows("k")].concat()));
+    let output = replay(folder.path(), &same, &["--fail-on-difference"]);
+    assert_eq!(output.status.code(), Some(0));
+    let comparison = json(&output);
+    assert_eq!(comparison["format"], "cqlens.comparison.v1");
+    let totals = &comparison["totals"];
+    assert_eq!(
+        (&totals["executions"], &totals["compared"]),
+        (&201.into(), &200.into()),
+        "{totals}"
+    );
+    assert_eq!(totals["skipped"], serde_json::json!({"write": 1}));
+    assert_eq!(comparison["pace"]["end"], "complete");
+    assert!(
+        comparison["pace"]["seconds"].as_f64().unwrap() >= 0.19,
+        "at the pace of the recording"
+    );
+
+    let output = replay(
+        folder.path(),
+        &same,
+        &["--speed", "max", "--write-keyspaces", "k"],
+    );
+    let comparison = json(&output);
+    assert_eq!(comparison["totals"]["compared"], 201, "{}", comparison["totals"]);
+    assert_eq!(comparison["totals"]["skipped"], serde_json::json!({}));
+}
+
+#[test]
+fn differences_are_found_and_no_value_is_shown() {
+    let (runtime, folder, first) = recorded();
+    let lacking = "DELETE FROM k.t WHERE a = 3;";
+    let other = runtime.block_on(node(&[schema("k"), rows("k"), lacking.to_owned()].concat()));
+    for against in [vec![], vec!["--against".to_owned(), first.address().to_string()]] {
+        let mut more: Vec<&str> = against.iter().map(String::as_str).collect();
+        more.extend(["--speed", "max", "--fail-on-difference"]);
+        let output = replay(folder.path(), &other, &more);
+        assert_eq!(output.status.code(), Some(1));
+        let comparison = json(&output);
+        assert_eq!(comparison["patterns_that_differ"], 1, "{comparison}");
+        let pattern = &comparison["patterns"][0];
+        assert_eq!(pattern["differences"], serde_json::json!({"row-count": 20}));
+        assert_eq!(pattern["example"]["expected"], "1 row");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"));
+    }
+    let page = folder.path().join("page.md");
+    let output = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .arg("replay")
+        .arg(folder.path())
+        .args([
+            "--to",
+            &other.address().to_string(),
+            "--speed",
+            "max",
+            "--ask-again-after",
+            "20ms",
+            "-o",
+        ])
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("20 of 200 results differ, in 1 pattern.") && !page.contains("secret"),
+        "{page}"
+    );
+}
+
+#[test]
+fn keyspaces_may_have_another_name() {
+    let (runtime, folder, _first) = recorded();
+    let renamed = runtime.block_on(node(&[schema("k2"), rows("k2")].concat()));
+    let output = replay(
+        folder.path(),
+        &renamed,
+        &["--rename", "k=k2", "--speed", "max", "--fail-on-difference"],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", json(&output));
+    let output = replay(
+        folder.path(),
+        &renamed,
+        &["--speed", "max", "--stop-at-error-rate", "10"],
+    );
+    assert_eq!(output.status.code(), Some(1), "without it, all fail");
+    assert_eq!(json(&output)["pace"]["end"], "too-many-errors");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused() {
+    let (runtime, folder, first) = recorded();
+    let hashed = tempfile::tempdir().unwrap();
+    runtime.block_on(record(&first, hashed.path(), RecordedValues::Hashed));
+    let output = replay(hashed.path(), &first, &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && stderr.contains("hashes in place of values"),
+        "{stderr}"
+    );
+    let address = first.address();
+    runtime.block_on(first.shutdown());
+    let output = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .arg("replay")
+        .arg(folder.path())
+        .args(["--to", &address.to_string()])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && stderr.contains("cannot reach"),
+        "{stderr}"
+    );
+}
