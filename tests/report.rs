@@ -32,9 +32,16 @@ static DEMO: LazyLock<String> = LazyLock::new(|| {
     fs::read_to_string(folder.path().join("demo.html")).unwrap()
 });
 
+/// Who runs the demo has a build that is optimised: it takes a fifth of the time, so that rates are greater, and some notes
+/// are problems with a section of their own, a tenth of the page together. The page that a user gets is at most 300 KiB.
 #[test]
 fn the_demos_report_is_small() {
-    assert!(DEMO.len() <= 300 * 1_024, "{} bytes", DEMO.len());
+    let most = if cfg!(debug_assertions) {
+        280_000
+    } else {
+        300 * 1_024
+    };
+    assert!(DEMO.len() <= most, "{} bytes", DEMO.len());
     let pictures = DEMO.matches("<svg").count();
     assert!(pictures <= 60, "{pictures} pictures");
 }

@@ -7,7 +7,7 @@ use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
 use serde::Serialize;
 
 use super::{PatternReport, ProblemReport, Report};
-use crate::rules::StableId;
+use crate::{number, rules::StableId};
 
 /// Models for one purpose.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,6 +42,24 @@ pub struct ModelReport {
     pub tombstones_max: u64,
     /// The problems that were found in it, by their ids.
     pub problems: Vec<StableId>,
+}
+
+impl ModelReport {
+    /// Partitions and rows of an operation, and the tombstones of its worst read, for the columns of a table.
+    pub(super) fn figures(&self) -> [String; 3] {
+        let nothing = || "–".to_owned();
+        let partitions = match self.partitions_per_operation {
+            Some(partitions) => number::decimal(partitions),
+            None if self.reads_the_ring => "the ring".to_owned(),
+            None => nothing(),
+        };
+        let rows = self.rows_per_operation.map_or_else(nothing, number::decimal);
+        let tombstones = match self.tombstones_max {
+            0 => nothing(),
+            most => number::count(most),
+        };
+        [partitions, rows, tombstones]
+    }
 }
 
 /// Which statements are of a model.

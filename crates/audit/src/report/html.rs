@@ -32,7 +32,7 @@ use index::{Index, Ranked};
 
 use super::{
     ColumnReport, ColumnRole, PatternReport, Quantiles, Report, chebotko, coverage_notes, evidence, html,
-    load,
+    load, words,
 };
 use crate::{number, rules::Severity, text::Lines, window::PatternId};
 

@@ -5,6 +5,7 @@
 //! stands.
 
 mod by_table;
+mod chapters;
 mod escape;
 mod timeline;
 
@@ -15,6 +16,7 @@ use super::{
     evidence, html, load, words,
 };
 use crate::{number, rules::Severity, text::Lines};
+use chapters::chapters;
 use escape::fenced;
 pub(super) use escape::{code, code_cell, prose, prose_cell};
 use timeline::timeline;
@@ -48,8 +50,10 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&head)?;
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
     let others: &[Section] = match report.by_table {
-        Some(_) => &[gone, accepted, timeline, operations, nodes],
-        None => &[gone, accepted, timeline, operations, tables, patterns, nodes],
+        Some(_) => &[chapters, gone, accepted, timeline, operations, nodes],
+        None => &[
+            chapters, gone, accepted, timeline, operations, tables, patterns, nodes,
+        ],
     };
     let others = others.iter().map(|section| piece(|to| section(report, to)));
     let others: Vec<_> = others.collect::<io::Result<_>>()?;

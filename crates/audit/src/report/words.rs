@@ -149,7 +149,8 @@ fn is_rate(clause: &str) -> bool {
         || clause.starts_with("once in ")
 }
 
-fn capitalized(text: &str) -> String {
+/// With a capital letter at its beginning.
+pub(super) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()

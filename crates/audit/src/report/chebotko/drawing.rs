@@ -158,19 +158,20 @@ fn draw_table(table: &Table, place: TableBox, svg: &mut String) {
     );
     let mut y = 26.0 + 16.0;
     for column in &table.columns {
+        let marks = match column.marks.is_empty() {
+            true => String::new(),
+            false => format!(
+                "<tspan class=\"end\" x=\"{}\">{}</tspan>",
+                TABLE - 8.0,
+                column.marks
+            ),
+        };
         let _ = write!(
             svg,
-            "<text class=\"mono\" x=\"10\" y=\"{y:.0}\">{}<tspan class=\"soft\" x=\"146\">{}</tspan></text>",
+            "<text class=\"mono\" x=\"10\" y=\"{y:.0}\">{}<tspan class=\"soft\" x=\"146\">{}</tspan>{marks}</text>",
             shown(&column.name, NAME_LETTERS),
             shown(&column.data_type, TYPE_LETTERS),
         );
-        if !column.marks.is_empty() {
-            let (x, marks) = (TABLE - 8.0, &column.marks);
-            let _ = write!(
-                svg,
-                "<text class=\"mono name end\" x=\"{x}\" y=\"{y:.0}\">{marks}</text>"
-            );
-        }
         y += LINE;
     }
     if !table.footer.is_empty() {

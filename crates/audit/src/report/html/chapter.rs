@@ -3,28 +3,7 @@
 use askama::filters::Safe;
 
 use super::Page;
-use crate::{number, report::ModelReport, rules::Severity};
-
-pub(super) fn partitions(model: &ModelReport) -> String {
-    match model.partitions_per_operation {
-        Some(partitions) => number::decimal(partitions),
-        None if model.reads_the_ring => "the ring".to_owned(),
-        None => "–".to_owned(),
-    }
-}
-
-pub(super) fn rows(model: &ModelReport) -> String {
-    model
-        .rows_per_operation
-        .map_or_else(|| "–".to_owned(), number::decimal)
-}
-
-pub(super) fn tombstones(model: &ModelReport) -> String {
-    match model.tombstones_max {
-        0 => "–".to_owned(),
-        most => number::count(most),
-    }
-}
+use crate::{report::ModelReport, rules::Severity};
 
 impl Page<'_> {
     /// The worst problems of a model; a note where there is nothing else to say.

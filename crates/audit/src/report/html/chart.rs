@@ -42,7 +42,7 @@ fn lines(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
         let _ = write!(path, "M100 {top}h{width:.1}v13h-{width:.1}z");
         let _ = write!(
             svg,
-            "<text x=\"92\" y=\"{y}\" text-anchor=\"end\">{}</text><text class=\"b\" x=\"{:.0}\" y=\"{y}\">{}</text>",
+            "<text class=\"to\" x=\"92\" y=\"{y}\">{}</text><text class=\"b from\" x=\"{:.0}\" y=\"{y}\">{}</text>",
             write_in(chart.unit, value),
             108.0 + width,
             number::share(count, whole),
@@ -144,19 +144,20 @@ fn bars(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
     for (at, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         // What happened at all is seen.
         let height = (count as f64 / most * BARS).max(1.5);
-        let (x, width) = (MARGIN + at as f64 * pitch + 0.5, (pitch - 1.0).max(1.0));
-        let _ = write!(path, "M{x:.1} {BASE}v-{height:.1}h{width:.1}v{height:.1}z");
+        let x = MARGIN + (at as f64 + 0.5) * pitch;
+        let _ = write!(path, "M{x:.1} {BASE}v-{height:.0}");
     }
     let mut svg = open(chart, 158);
     let _ = write!(
         svg,
-        "<path class=\"bars\" d=\"{path}\"/><path class=\"axis\" d=\"M{MARGIN} {BASE}.5H{:.0}\"/>",
+        "<path class=\"bars\" stroke-width=\"{:.1}\" d=\"{path}\"/><path class=\"axis\" d=\"M{MARGIN} {BASE}.5H{:.0}\"/>",
+        (pitch - 1.0).max(1.0),
         WIDTH - MARGIN
     );
     for tick in axis.ticks() {
         let _ = write!(
             svg,
-            "<text x=\"{:.0}\" y=\"152\" text-anchor=\"middle\">{}</text>",
+            "<text x=\"{:.0}\" y=\"152\">{}</text>",
             axis.x(tick),
             write_in(chart.unit, tick)
         );
@@ -171,14 +172,14 @@ fn bars(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
 fn quantiles(svg: &mut String, chart: &Chart, axis: Axis) {
     let [median, p99] = [0.5, 0.99].map(|share| axis.x(quantile(&chart.steps, share)));
     let (left, right) = if p99 - median < 36.0 {
-        ("end", "start")
+        (" to", " from")
     } else {
-        ("middle", "middle")
+        ("", "")
     };
     for (name, x, anchor) in [("p50", median, left), ("p99", p99, right)] {
         let _ = write!(
             svg,
-            "<path class=\"tick\" d=\"M{x:.1} {BASE}v6\"/><text class=\"b\" x=\"{x:.1}\" y=\"137\" text-anchor=\"{anchor}\">{name}</text>",
+            "<path class=\"tick\" d=\"M{x:.1} {BASE}v6\"/><text class=\"b{anchor}\" x=\"{x:.1}\" y=\"137\">{name}</text>",
         );
     }
 }
@@ -192,13 +193,13 @@ fn threshold(svg: &mut String, chart: &Chart, axis: Axis) {
     };
     let x = axis.x(value);
     let (anchor, at) = if x > WIDTH * 0.6 {
-        ("end", x - 6.0)
+        ("to", x - 6.0)
     } else {
-        ("start", x + 6.0)
+        ("from", x + 6.0)
     };
     let _ = write!(
         svg,
-        "<path class=\"threshold\" d=\"M{x:.1} 4V{BASE}\"/><text x=\"{at:.0}\" y=\"13\" text-anchor=\"{anchor}\">threshold {}</text>",
+        "<path class=\"threshold\" d=\"M{x:.1} 4V{BASE}\"/><text class=\"{anchor}\" x=\"{at:.0}\" y=\"13\">threshold {}</text>",
         write_in(chart.unit, value)
     );
 }
@@ -358,8 +359,8 @@ mod tests {
 
     /// How many bars a path draws.
     fn drawn(svg: &str) -> usize {
-        let bars = svg.split("class=\"bars\" d=\"").nth(1).unwrap_or_default();
-        bars.split('"').next().unwrap_or_default().matches('M').count()
+        let bars = svg.split("class=\"bars\"").nth(1).unwrap_or_default();
+        bars.split("/>").next().unwrap_or_default().matches('M').count()
     }
 
     #[test]

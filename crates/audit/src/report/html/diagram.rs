@@ -179,8 +179,8 @@ fn draw(svg: &mut String, place: &DrawnTable<'_>, places: &[DrawnTable<'_>], col
         arrow(svg, start, (x, y), partitions);
         let _ = write!(
             svg,
-            "<text class=\"times\" x=\"{centre:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}×</text>\
-             <text x=\"{centre:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"times\" x=\"{centre:.0}\" y=\"{:.0}\">{}×</text>\
+             <text x=\"{centre:.0}\" y=\"{:.0}\">{}</text>",
             y - 6.0,
             number::decimal((partitions * 10.0).round() / 10.0),
             y + 14.0,
@@ -188,15 +188,20 @@ fn draw(svg: &mut String, place: &DrawnTable<'_>, places: &[DrawnTable<'_>], col
             centre = x - ARROW / 2.0 + 4.0,
         );
     }
+    let name = shown(place.name);
+    // What is cut stands whole where a mouse rests on it.
+    let title = match name == place.name {
+        true => String::new(),
+        false => format!("<title>{}</title>", escaped(place.name)),
+    };
     let _ = write!(
         svg,
-        "<g><title>{}</title><rect x=\"{x:.0}\" y=\"{:.0}\" width=\"{width:.0}\" height=\"{BOX}\" rx=\"5\"/>\
-         <text class=\"name\" x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text></g>",
-        escaped(place.name),
+        "<g>{title}<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"{width:.0}\" height=\"{BOX}\" rx=\"5\"/>\
+         <text class=\"name\" x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
         y - BOX / 2.0,
         x + width / 2.0,
         y + 4.0,
-        escaped(&shown(place.name)),
+        escaped(&name),
     );
 }
 

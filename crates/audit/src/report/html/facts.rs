@@ -59,10 +59,12 @@ pub(super) fn facts(
     .collect()
 }
 
-/// `1,200, and 30 more that are counted among other statements`.
+/// `1,200, and 30 more that are counted among other statements`; nothing where the rate in its line is that count.
 fn executions(pattern: &PatternReport) -> String {
+    let has_rate = number::per_second(pattern.count, pattern.observed_seconds).is_some();
     let count = number::count(pattern.count);
     match pattern.missed {
+        0 if !has_rate => String::new(),
         0 => count,
         missed => format!(
             "{count}, and at least {} more that are counted among other statements",

@@ -43,13 +43,13 @@ pub(super) fn line(growth: &PartitionGrowth) -> Safe<String> {
     let limit = axes.y(growth.limit_rows as f64);
     // Where the line is not.
     let (x, anchor) = match axes.x(growth.limit_after_seconds[0]) {
-        ..EARLY => (WIDTH, "end"),
-        _ => (0.0, "start"),
+        ..EARLY => (WIDTH, "to"),
+        _ => (0.0, "from"),
     };
     let mut svg = format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{}\
          <path class=\"axis\" d=\"M0 {BASE}.5H{WIDTH}\"/><path class=\"threshold\" d=\"M0 {limit:.1}H{WIDTH}\"/>\
-         <text x=\"{x}\" y=\"{:.0}\" text-anchor=\"{anchor}\">limit {}</text><path class=\"trend\" d=\"{seen}\"/>",
+         <text class=\"{anchor}\" x=\"{x}\" y=\"{:.0}\">limit {}</text><path class=\"trend\" d=\"{seen}\"/>",
         super::escaped(&described(growth)),
         forecast(growth, &axes),
         limit - 6.0,
@@ -91,19 +91,19 @@ fn labels(svg: &mut String, growth: &PartitionGrowth, axes: &Axes) {
     let seen = format!("seen for {}", number::seconds(growth.seen_seconds()));
     let at = axes.x(growth.seen_seconds());
     let (x, anchor) = if at > WIDTH * 0.6 {
-        (at, "end")
+        (at, "to")
     } else {
-        (at.min(WIDTH * 0.4), "start")
+        (at.min(WIDTH * 0.4), "from")
     };
     let end = number::seconds(in_days(axes.seconds));
     let _ = write!(
         svg,
-        "<text x=\"{x:.0}\" y=\"{LABELS}\" text-anchor=\"{anchor}\">{seen}</text>"
+        "<text class=\"{anchor}\" x=\"{x:.0}\" y=\"{LABELS}\">{seen}</text>"
     );
-    if anchor == "start" {
+    if anchor == "from" {
         let _ = write!(
             svg,
-            "<text x=\"{WIDTH}\" y=\"{LABELS}\" text-anchor=\"end\">{end}</text>"
+            "<text class=\"to\" x=\"{WIDTH}\" y=\"{LABELS}\">{end}</text>"
         );
     }
 }

@@ -48,10 +48,9 @@ impl<'a> Page<'a> {
             value: number::percent(problem.work_share),
             name: "of the work".to_owned(),
         });
-        let own = evidence::own(&finding.evidence);
-        let lines = self.evidence(own).into_iter();
-        let lines = lines.filter(|line| line.is_number && line.value != "0");
-        facts.extend(lines.map(|line| match always(&line.value) {
+        let lines = self.evidence(evidence::own(&finding.evidence)).into_iter();
+        let first = lines.filter(decides).take(MOST_FACTS - facts.len());
+        facts.extend(first.map(|line| match always(&line.value) {
             Some(value) => Fact {
                 value: value.to_owned(),
                 name: format!("{}, always", line.label.split(" p").next().unwrap_or_default()),
@@ -61,8 +60,19 @@ impl<'a> Page<'a> {
                 name: line.label,
             },
         }));
-        facts.truncate(5);
         facts
+    }
+
+    /// The figures of its rule that do not stand among the deciding ones.
+    pub(super) fn further(&self, problem: &ProblemReport, finding: &FindingReport) -> Vec<evidence::Line> {
+        let mut shown = MOST_FACTS - 1 - usize::from(problem.time_share.is_some());
+        let mut lines = self.evidence(evidence::own(&finding.evidence));
+        lines.retain(|line| {
+            let is_shown = shown > 0 && decides(line);
+            shown -= usize::from(is_shown);
+            !is_shown
+        });
+        lines
     }
 
     /// The figures of a finding; times only where they say something of the cluster.
@@ -77,6 +87,17 @@ impl<'a> Page<'a> {
         let findings = self.index.findings_of(problem).into_iter();
         let mut before = findings.take_while(|other| other.id != finding.id);
         before.any(|other| other.advice == finding.advice)
+    }
+
+    /// The problem before it that has the whole mechanism of the same rule.
+    pub(super) fn told_by(&self, ranked: &Ranked<'_>, rule: &str) -> Option<Ranked<'a>> {
+        let before = self.index.problems.iter();
+        let mut before = before.take_while(|other| other.rank < ranked.rank);
+        let is_told = |other: &&Ranked<'a>| {
+            let first = self.index.findings_of(other.problem).into_iter().next();
+            first.is_some_and(|finding| finding.rule == rule)
+        };
+        before.find(is_told).copied()
     }
 
     /// The same of all notes.
@@ -120,6 +141,13 @@ impl<'a> Page<'a> {
             operation.rule == finding.rule && operation.patterns.iter().all(|id| ids.contains(id))
         })
     }
+}
+
+/// Figures with which a problem begins.
+const MOST_FACTS: usize = 5;
+
+fn decides(line: &evidence::Line) -> bool {
+    line.is_number && line.value != "0"
 }
 
 /// The one value of several quantiles that are the same.

@@ -61,20 +61,26 @@ impl<'a> Page<'a> {
         }
     }
 
-    pub(super) fn table_facts(&self, table: &TableReport) -> Vec<Fact> {
+    /// Reads and writes as rates; none where they are too few for that, and their counts say it all.
+    pub(super) fn table_rates(&self, table: &TableReport) -> Option<Fact> {
         let seconds = self.report.seconds();
-        let fact = |value: String, name: &str| Fact {
-            value,
-            name: name.to_owned(),
-        };
+        let has_rate = |count| number::per_second(count, seconds).is_some();
         let rate = |count| match count {
             0 => "0".to_owned(),
             count => crate::report::words::rate(count, seconds),
         };
-        let mut facts = vec![fact(
-            format!("{} · {}", rate(table.reads), rate(table.writes)),
-            "reads · writes",
-        )];
+        (has_rate(table.reads) || has_rate(table.writes)).then(|| Fact {
+            value: format!("{} · {}", rate(table.reads), rate(table.writes)),
+            name: "reads · writes".to_owned(),
+        })
+    }
+
+    pub(super) fn table_facts(&self, table: &TableReport) -> Vec<Fact> {
+        let fact = |value: String, name: &str| Fact {
+            value,
+            name: name.to_owned(),
+        };
+        let mut facts = Vec::new();
         let partitions = &table.partitions_per_read;
         if !partitions.steps.is_empty() {
             facts.push(match partitions.p50 == partitions.max {
@@ -100,7 +106,6 @@ impl<'a> Page<'a> {
                 "of reads and writes go to the busiest partition",
             ));
         }
-        facts.truncate(5);
         facts
     }
 

@@ -28,7 +28,8 @@ pub struct TimelineReport {
     /// Patterns with findings, at most 100 of those that were among the costliest all the time; points as those of
     /// tables.
     pub patterns: Vec<PatternTimeline>,
-    /// Versions of applications that appeared after the first point, by when they did; at most 200.
+    /// Versions of applications that appeared after the first point, where another version of the application was seen
+    /// before, by when they did; at most 200.
     pub new_versions: Vec<VersionSeen>,
 }
 
@@ -189,12 +190,23 @@ fn first_seen(window: &Window, id: PatternId) -> Option<Timestamp> {
     window.patterns.get(&id)?.seen.map(|(first, _)| first)
 }
 
-/// Those that were not there from the beginning.
+/// Those that were not there from the beginning, and before which another version of their application was. An application
+/// that appears with its first version may as well have come each night before cqlens watched: that is no deployment.
 fn new_versions(timeline: &Timeline, points: &[TimelinePoint], window: &Window) -> Vec<VersionSeen> {
     let Some(second) = points.get(1).map(|point| point.start) else {
         return Vec::new();
     };
-    let new = timeline.versions.iter().filter(|(_, first)| **first >= second);
+    let mut begun: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for ((application, _), &first) in &timeline.versions {
+        let earliest = begun.entry(application).or_insert(first);
+        *earliest = first.min(*earliest);
+    }
+    let follows_another =
+        |application: &str, first| begun.get(application).is_some_and(|&begun| begun < first);
+    let new = timeline
+        .versions
+        .iter()
+        .filter(|((application, _), first)| **first >= second && follows_another(application, **first));
     let mut versions: Vec<_> = new
         .map(|((application, version), &first_seen)| VersionSeen {
             application: application.clone(),

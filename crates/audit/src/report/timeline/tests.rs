@@ -255,6 +255,49 @@ fn a_version_is_new_where_it_was_not_there_from_the_beginning() {
     );
 }
 
+/// Hours of three nights in which clients were there.
+fn nights(clients: &[(i64, &str)]) -> Vec<VersionSeen> {
+    let mut windows = hours(&(0..72).map(|hour| (hour, 10)).collect::<Vec<_>>());
+    for &(hour, client) in clients {
+        windows[usize::try_from(hour).unwrap()].count_client(client, 10);
+    }
+    reported(&windows).timeline.unwrap().new_versions
+}
+
+#[test]
+fn a_job_that_comes_each_night_is_no_deployment() {
+    let portal = "lab-portal 4.1 (Java driver 4.19) 10.0.0.7";
+    let job = "nightly-export 2.0 (Java driver 4.19) 10.0.0.8";
+    let next = "nightly-export 2.1 (Java driver 4.19) 10.0.0.8";
+    let mut clients: Vec<_> = (0..72).map(|hour| (hour, portal)).collect();
+    clients.extend([(2, job), (26, job), (50, job)]);
+    assert_eq!(nights(&clients), []);
+    clients.pop();
+    clients.push((50, next));
+    let versions = nights(&clients);
+    let seen: Vec<_> = versions
+        .iter()
+        .map(|one| (&*one.application, &*one.version, one.first_seen))
+        .collect();
+    assert_eq!(seen, [("nightly-export", "2.1", at(50 * HOUR))]);
+}
+
+#[test]
+fn a_version_that_was_there_before_is_no_deployment_when_it_comes_again() {
+    let old = "lab-portal 4.1 (Java driver 4.19) 10.0.0.7";
+    let new = "lab-portal 4.2 (Java driver 4.19) 10.0.0.8";
+    let beside: Vec<_> = (0..72).flat_map(|hour| [(hour, old), (hour, new)]).collect();
+    assert_eq!(nights(&beside), [], "both are there from the beginning");
+    let mut back: Vec<_> = (0..20).map(|hour| (hour, old)).collect();
+    back.extend((20..40).map(|hour| (hour, new)));
+    back.extend((40..72).map(|hour| (hour, old)));
+    let versions = nights(&back);
+    let [version] = &versions[..] else {
+        panic!("{versions:?}");
+    };
+    assert_eq!((&*version.version, version.first_seen), ("4.2", at(20 * HOUR)));
+}
+
 #[test]
 fn clocks_from_other_ages_and_windows_without_time_do_no_harm() {
     let mut windows = vec![window("a", 1, 0, lookup(1, 1)), window("a", 60, 60, lookup(1, 1))];
