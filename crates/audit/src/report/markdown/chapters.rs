@@ -53,13 +53,13 @@ fn problems(report: &Report, model: &ModelReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::markdown;
-    use crate::report::{Chapter, Place, testing::busy_report};
+    use crate::report::{Chapter, ChapterTables, testing::busy_report};
 
     #[test]
     fn models_stand_beside_each_other_with_their_worst_problems() {
         let mut report = busy_report();
         assert!(!markdown(&report).contains("Models side by side"));
-        let place = |keyspace| Place {
+        let place = |keyspace| ChapterTables {
             keyspace,
             tables: &[],
         };
