@@ -99,7 +99,7 @@ fn count_some_nulls(pattern: &mut Pattern, execution: &Execution) {
     pattern.nulls.executions += u64::from(pattern.nulls.sum() > before);
 }
 
-#[inline]
+#[inline(always)]
 fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     match exchange.outcome {
         Outcome::Error { code, .. } => pattern.count_error(code),
