@@ -284,7 +284,7 @@ impl ExchangeBuilder {
             .zip(request_key);
         Exchange {
             at: raw.requested_at,
-            latency: answer.at.map(|at| at.since(raw.requested_at)),
+            answered_at: answer.at.map(|at| at.max(raw.requested_at)),
             client: sender.client,
             client_name: &session.client,
             host: session.host,

@@ -189,7 +189,9 @@ impl SequenceRecorder {
         let Some(execution) = exchange.execution else {
             return;
         };
-        let Some(latency) = exchange.latency else { return };
+        let Some(answered_at) = exchange.answered_at else {
+            return;
+        };
         if execution.analysis.head.system || !execution.analysis.touches_partitions {
             return;
         }
@@ -210,7 +212,7 @@ impl SequenceRecorder {
         let request = KeyedRequest {
             pattern: execution.analysis.id,
             at,
-            answered_at: exchange.at.after(latency).unix_nanoseconds(),
+            answered_at: answered_at.unix_nanoseconds(),
         };
         let seen = Seen {
             request,
