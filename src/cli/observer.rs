@@ -152,7 +152,7 @@ pub(super) struct ObserverArgs {
     /// too much is made up for in the next ones, in which nothing new is looked at; but one second in a minute is looked
     /// at, whatever it takes, which may exceed a very small budget. 0 looks for none, 100 at all that there is memory
     /// for. `sniff` looks at the same sample of a capture on every machine.
-    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent,
+    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 1.0, value_parser = percent,
         hide_short_help = true, help_heading = "Resources")]
     sequence_budget: f64,
 }
@@ -301,7 +301,7 @@ mod tests {
             budget: Some(budget),
             ..Relating::default()
         };
-        assert_eq!(relating(&[]), [within(0.03), Relating::default()]);
+        assert_eq!(relating(&[]), [within(0.01), Relating::default()]);
         let half = ["--sequence-budget", "0.5"];
         assert_eq!(relating(&half), [within(0.005), Relating::default()]);
         assert_eq!(relating(&["--sequence-budget", "0"]), [Relating::NONE; 2]);

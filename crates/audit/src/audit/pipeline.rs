@@ -133,8 +133,8 @@ impl Pipeline {
     /// Counts a raw; not if the catalog will know more in a moment, and it may wait for that.
     fn count_pair(&mut self, open: &mut OpenWindow, session: &mut Session, raw: &RawExchange) -> bool {
         self.watch.see(&raw.request);
-        let has_room = self.live.is_followed() && self.deferred.has_room_for(raw);
-        self.count_exchange(open, session, raw, Pass::First, has_room)
+        let is_followed = self.live.is_followed();
+        self.count_exchange(open, session, raw, Pass::First, is_followed)
     }
 
     /// What was put off and may be clear by now.
@@ -221,7 +221,10 @@ impl Pipeline {
         let sender = session.sender(&mut self.clients, &self.builder.replicas);
         let session = &*session;
         let exchange = self.builder.exchange(session, sender, decoded, &mut execution);
-        if may_wait && deferred::may_become_clear(&exchange) {
+        if may_wait
+            && deferred::may_become_clear(&exchange)
+            && (pass == Pass::Again || self.deferred.has_room_for(raw))
+        {
             return true;
         }
         if let Some(observe) = self.observer.at_work() {

@@ -145,7 +145,7 @@ impl Plan {
             Shape::Read(ReadPlan { cells: None, .. })
             | Shape::Write(WritePlan { cells: None, .. })
             | Shape::Unknown(..) => {}
-            shape => shape.note_cells(&indexed(values, &mut Vec::new()), cells),
+            shape => shape.note_cells(values, cells),
         }
     }
 
@@ -220,7 +220,10 @@ impl Plan {
 }
 
 impl Shape {
+    #[inline(never)]
     fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        let mut index = Vec::new();
+        let values = &indexed(values, &mut index);
         match self {
             Self::Read(plan) => plan.cells.iter().for_each(|plan| plan.note(values, cells)),
             Self::Write(plan) if plan.refusal.is_none() => {

@@ -274,8 +274,7 @@ fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
 
 /// How an exchange ended, for those who may try again.
 fn ending(exchange: &Exchange<'_>) -> Ending {
-    let answered_at = exchange.latency.map(|latency| exchange.at.after(latency));
-    match (exchange.outcome, answered_at) {
+    match (exchange.outcome, exchange.answered_at) {
         (Outcome::Error { code, .. }, Some(at)) => {
             retry_cause(code).map_or(Ending::Answered(at), |cause| Ending::Failed(at, cause))
         }

@@ -1,6 +1,6 @@
 //! What of an exchange stands in the pattern of its statement.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::audit::exchange::{
     Exchange, Execution, PageSize, RareFacts, outcome::Outcome, warning::TombstoneText,
@@ -22,8 +22,8 @@ pub(crate) fn record_pattern(
     if let Some(bytes) = exchange.response_bytes {
         pattern.response_bytes.record(bytes);
     }
-    if let Some(latency) = exchange.latency {
-        pattern.latency_us.record(microseconds(latency));
+    if let Some(latency) = exchange.latency_us() {
+        pattern.latency_us.record(latency);
     }
     if execution.prepared {
         pattern.prepared += 1;
@@ -99,7 +99,7 @@ fn count_some_nulls(pattern: &mut Pattern, execution: &Execution) {
     pattern.nulls.executions += u64::from(pattern.nulls.sum() > before);
 }
 
-#[inline]
+#[inline(always)]
 fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     match exchange.outcome {
         Outcome::Error { code, .. } => pattern.count_error(code),
@@ -170,8 +170,4 @@ fn record_texts(tombstones: &mut Tombstones, texts: &[TombstoneText]) {
             }
         }
     }
-}
-
-fn microseconds(duration: Duration) -> u64 {
-    duration.as_secs() * 1_000_000 + u64::from(duration.subsec_micros())
 }

@@ -284,7 +284,7 @@ impl ExchangeBuilder {
             .zip(request_key);
         Exchange {
             at: raw.requested_at,
-            latency: answer.at.map(|at| at.since(raw.requested_at)),
+            answered_at: answer.at.map(|at| at.max(raw.requested_at)),
             client: sender.client,
             client_name: &session.client,
             host: session.host,
@@ -402,16 +402,20 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
 }
 
 /// What few executions have of one statement.
-#[inline]
+#[inline(always)]
 fn rare_facts(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>> {
-    let plan = analysis.plan.as_ref();
-    if analysis.head.kind.is_read() {
-        let listed_rows = plan.and_then(|plan| plan.listed_rows(values))?;
-        return Some(Box::new(RareFacts {
-            listed_rows,
-            ..RareFacts::default()
-        }));
+    match analysis.head.kind.is_read() {
+        true => analysis
+            .plan
+            .as_ref()?
+            .listed_rows(values)
+            .map(RareFacts::of_list),
+        false => rare_facts_of_write(analysis, values),
     }
+}
+
+fn rare_facts_of_write(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>> {
+    let plan = analysis.plan.as_ref();
     let written = Written::of(analysis, values);
     let json_nulls = plan.map(|plan| plan.json_nulls(values)).unwrap_or_default();
     if written.nulls == 0 && !written.is_large() && json_nulls.is_empty() {
@@ -430,6 +434,15 @@ fn rare_facts(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>
 }
 
 impl RareFacts {
+    /// Of a read that lists so many values of clustering columns.
+    #[cold]
+    fn of_list(listed_rows: u64) -> Box<Self> {
+        Box::new(Self {
+            listed_rows,
+            ..Self::default()
+        })
+    }
+
     /// Of a batch.
     fn of_batch(batched_nulls: Vec<StatementNulls>, largest: Written) -> Option<Box<Self>> {
         let has_any = !batched_nulls.is_empty() || largest.is_large();

@@ -12,7 +12,7 @@ pub(crate) mod scanned_keys;
 pub(crate) mod warning;
 mod written;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use cqlens_proto::message::{Consistency, Request, SerialConsistency};
 
@@ -47,9 +47,9 @@ pub(crate) struct DecodedExchange<'a> {
 pub(crate) struct Exchange<'a> {
     /// When the request's last byte came.
     pub(crate) at: Moment,
-    /// From the request's last byte to the response's first; none without a response, or where their times
+    /// When the response's first byte came, not before the request; none without a response, or where their times
     /// are not known.
-    pub(crate) latency: Option<Duration>,
+    pub(crate) answered_at: Option<Moment>,
     /// The client that sent the request.
     pub(crate) client: ClientId,
     /// Its name.
@@ -91,6 +91,13 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// From the request's last byte to the response's first, in microseconds.
+    #[inline]
+    pub(crate) fn latency_us(&self) -> Option<u64> {
+        let (from, to) = (self.at.unix_nanoseconds(), self.answered_at?.unix_nanoseconds());
+        Some(to.saturating_sub(from).unsigned_abs() / 1_000)
+    }
+
     /// Whether the server has run a statement of an application, which says that the client may do something.
     pub(crate) fn is_granted(&self) -> bool {
         let is_of_application = |execution: &Execution| !execution.analysis.head.system;

@@ -48,7 +48,8 @@ impl Default for Relating {
 pub(super) struct Attention {
     /// In each second.
     requests: u32,
-    second: i64,
+    /// When the second ends that is looked at, in nanoseconds: one of the clock's.
+    second_ends: i64,
     looked_at: u32,
     /// When the last one came that may have begun something, in nanoseconds.
     last_first: i64,
@@ -73,7 +74,7 @@ impl Attention {
     pub(super) fn new(requests: u32) -> Self {
         Self {
             requests,
-            second: 0,
+            second_ends: 0,
             looked_at: 0,
             last_first: 0,
             is_ended: false,
@@ -84,8 +85,8 @@ impl Attention {
     /// be set before it is looked at.
     #[inline]
     pub(super) fn begins(&self, at: i64) -> Option<u64> {
-        let seconds = u64::try_from(at / SECOND - self.second).ok()?;
-        (seconds > 0).then_some(seconds)
+        let beyond = u64::try_from(at.saturating_sub(self.second_ends)).ok()?;
+        Some(1 + beyond / SECOND.unsigned_abs())
     }
 
     /// So many requests of a second may begin something from now on. What has begun is followed to its end.
@@ -99,10 +100,9 @@ impl Attention {
     /// How a request of this time is looked at, in nanoseconds.
     #[inline]
     pub(super) fn look(&mut self, at: i64) -> Look {
-        let second = at / SECOND;
         // Of requests that are answered late some come after those of the next second.
-        if second > self.second {
-            self.second = second;
+        if at >= self.second_ends {
+            self.second_ends = (at / SECOND).saturating_add(1).saturating_mul(SECOND);
             self.looked_at = 0;
             self.is_ended = false;
         }

@@ -29,7 +29,7 @@ impl Level {
     const DEFAULT: Self = Self(100);
 
     /// The budget for which the default is meant: what needs more of it falls, and what needs less rises.
-    const BUDGET_OF_DEFAULT: f64 = 0.03;
+    const BUDGET_OF_DEFAULT: f64 = 0.01;
 
     /// What memory is kept for.
     pub(super) const MOST_OF_ALL: Self = Self(Self::MOST);
@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn a_small_budget_begins_with_a_part_of_the_default() {
-        let levels = [0.5, 0.03, 0.01, 0.000_1].map(|budget| Level::for_budget(budget).0);
-        assert_eq!(levels, [100, 100, 33, Level::LEAST]);
+        let levels = [0.5, 0.01, 0.003, 0.000_1].map(|budget| Level::for_budget(budget).0);
+        assert_eq!(levels, [100, 100, 30, Level::LEAST]);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// What requests take that begin something, that may go on with it, and that are not looked at, in nanoseconds.
-    const TAKES: [i64; 3] = [3_000, 1_500, 15];
+    const TAKES: [i64; 3] = [1_500, 750, 15];
 
     /// The part of a processor that is used in so many seconds, with so many requests in each.
     fn used(budget: f64, requests: i64, seconds: i64) -> f64 {
@@ -313,8 +313,8 @@ mod tests {
 
     #[test]
     fn small_budgets_hold_within_seconds_whatever_a_second_takes_at_the_lowest_level() {
-        // At the lowest level a second with 100,000 requests takes 1.8 % of a processor.
-        for (budget, requests) in [(0.03, 100_000), (0.01, 100_000), (0.01, 20_000), (0.005, 40_000)] {
+        // At the lowest level a second with 100,000 requests takes 1.0 % of a processor.
+        for (budget, requests) in [(0.03, 100_000), (0.01, 100_000), (0.01, 20_000), (0.005, 100_000)] {
             let used = used(budget, requests, 12);
             assert!(used <= 1.1 * budget, "{budget} for {requests}: {used}");
             assert!(used >= 0.4 * budget, "{budget} for {requests}: {used}");
@@ -327,7 +327,7 @@ mod tests {
     fn a_second_in_a_minute_is_looked_at_whatever_it_takes() {
         // Those requests alone that are not looked at take 0.15 %.
         let used = used(0.000_1, 100_000, 122);
-        let at_the_lowest = (500.0 * 3_000.0 + 10_000.0 * 1_500.0) / 1e9;
+        let at_the_lowest = (500.0 * 1_500.0 + 10_000.0 * 750.0) / 1e9;
         let looked_at = (used - 0.001_5) * 122.0 / at_the_lowest;
         assert!((1.9..=3.1).contains(&looked_at), "{looked_at} seconds");
     }

@@ -3,7 +3,7 @@
 //! A program that repeats itself reads the same several times in a moment, and not in the next one. What is popular is read by
 //! one user after the other, as often in the next moment as in this one: that is what chance brings.
 
-use super::{SOON, follow_ups::KeyedRequest};
+use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
 use crate::{
     audit::count::bounded::BoundedMap,
     window::{Bursts as Counted, PatternId, RepeatedReads, Sequences, Window},
@@ -12,10 +12,12 @@ use crate::{
 /// Finds bursts of reads.
 #[derive(Debug)]
 pub(super) struct Bursts {
+    /// When a read was answered that was the only one in its moment, as most are: those leave nothing to be counted.
+    single: Recent<i64>,
     open: BoundedMap<Reads>,
 }
 
-/// The latest reads of the same.
+/// The latest reads of the same, two at least.
 #[derive(Debug)]
 struct Reads {
     pattern: PatternId,
@@ -36,9 +38,9 @@ struct Moment {
 }
 
 impl Moment {
-    fn after(request: KeyedRequest) -> Self {
+    fn after(answered_at: i64) -> Self {
         Self {
-            answered_at: request.answered_at,
+            answered_at,
             reads: 1,
             later: 0,
         }
@@ -50,11 +52,12 @@ impl Moment {
 }
 
 impl Bursts {
-    /// Different reads of a moment; of more the oldest are left out.
+    /// Different reads of a moment that came again in it; of more the oldest are left out.
     const OPEN: usize = 4_096;
 
     pub(super) fn new() -> Self {
         Self {
+            single: Recent::new(),
             open: BoundedMap::new(Self::OPEN),
         }
     }
@@ -62,10 +65,9 @@ impl Bursts {
     /// Takes a read that was answered to those before it; `key` stands for actor, statement and values.
     pub(super) fn note(&mut self, key: u64, request: KeyedRequest, is_first: bool, window: &mut Window) {
         self.end_of_old(request.at, window);
-        let now = Moment::after(request);
-        let Some(reads) = self.open.get_mut(key) else {
+        let Some(reads) = self.open_mut(key, request) else {
             if is_first {
-                self.begin(key, request.pattern, now, None);
+                self.single.put(key, request.answered_at);
             }
             return;
         };
@@ -86,8 +88,21 @@ impl Bursts {
             if let Some(before) = ended.before {
                 before.count(&ended, &mut window.sequences);
             }
+            let now = Moment::after(request.answered_at);
             self.begin(key, request.pattern, now, Some(ended.now));
         }
+    }
+
+    /// The reads of the same, which a single one is as soon as another one comes.
+    fn open_mut(&mut self, key: u64, request: KeyedRequest) -> Option<&mut Reads> {
+        if self.open.get(key).is_none() {
+            let single = Moment::after(*self.single.get_mut(key)?);
+            if single.is_over(request.at) {
+                return None;
+            }
+            self.begin(key, request.pattern, single, None);
+        }
+        self.open.get_mut(key)
     }
 
     /// What has to go for it is not seen to its end.
@@ -181,6 +196,26 @@ mod tests {
             (0, 0, 0),
             "in flight together"
         );
+    }
+
+    #[test]
+    fn only_what_is_read_again_in_its_moment_is_open() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+        let mut bursts = Bursts::new();
+        let mut note = |at: i64, key: u64| {
+            let request = KeyedRequest {
+                pattern: PatternId(1),
+                at: at * MILLISECOND,
+                answered_at: (at + 1) * MILLISECOND,
+            };
+            // Each has a place of its own.
+            let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bursts.note(key, request, true, &mut window);
+            bursts.open.get(key).is_some()
+        };
+        assert!((0..100).all(|key| !note(0, key)));
+        assert!(note(101, 7), "in the moment of the first one");
+        assert!(!note(102, 8), "after it");
     }
 
     #[test]

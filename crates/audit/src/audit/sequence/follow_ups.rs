@@ -17,8 +17,13 @@ use std::{cmp::Reverse, collections::VecDeque};
 use cqlens_proto::message::Rows;
 
 use super::{
-    SOON, pages::Pages, places::Places, recent_requests::RecentRequests, result_columns::Columns,
+    SOON,
+    pages::Pages,
+    places::Places,
+    recent_requests::RecentRequests,
+    result_columns::Columns,
     sampling::Sampling,
+    values::{KeyColumn, KeyValue},
 };
 use crate::{
     audit::HashKey,
@@ -40,9 +45,6 @@ const MOST_READS: usize = 1 << 15;
 
 /// Cells of one read that are remembered.
 const MOST_CELLS: usize = 4_096;
-
-/// Keys of one request that are looked at.
-const MOST_KEYS: usize = 1_024;
 
 /// Keys of one request that decide which read it follows.
 const MOST_COMPARED: usize = 16;
@@ -86,12 +88,8 @@ pub(super) struct KeyedRequest {
     pub(super) answered_at: Nanoseconds,
 }
 
-/// A value in a key: of which key of its request, in which column.
-pub(super) struct KeyValue<'c> {
-    pub(super) key: usize,
-    pub(super) hash: u64,
-    pub(super) column: &'c str,
-}
+/// The values in the keys of a request, and the columns of their table's key.
+pub(super) type KeyValues<'k> = (&'k [KeyValue], &'k [KeyColumn]);
 
 impl FollowUps {
     /// Nothing seen yet; so many cells at most are remembered of the reads of a second.
@@ -162,6 +160,7 @@ impl FollowUps {
         let Some(remembered) = index.and_then(|at| self.reads.get_mut(at)) else {
             return;
         };
+        let room = MOST_CELLS - remembered.cells.min(MOST_CELLS);
         let mut putting = Putting {
             places: &mut self.places,
             recent: &self.recent,
@@ -169,19 +168,16 @@ impl FollowUps {
             read,
             place: (number, oldest),
             answered_at: remembered.answered_at,
-            position: remembered.positions,
-            room: MOST_CELLS - remembered.cells.min(MOST_CELLS),
-            before: Vec::new(),
+            position: &mut remembered.positions,
+            room,
+            before: &mut remembered.before,
             forgotten: 0,
         };
         putting.put_rows(&remembered.columns);
-        let room = putting.room;
-        let put = MOST_CELLS - remembered.cells.min(MOST_CELLS) - room;
+        let put = room - putting.room;
         let of_rows = read.rows.len() * read.rows.metadata.column_count;
         self.sampling.add(put.saturating_sub(of_rows));
         window.coverage.row_values_forgotten += putting.forgotten;
-        remembered.positions = putting.position;
-        remembered.before.append(&mut putting.before);
         remembered.cells += put;
         remembered.rows += read.rows.len() as u64;
         remembered.active_until = remembered.active_until.max(read.answered_at);
@@ -191,39 +187,31 @@ impl FollowUps {
     }
 
     /// Takes a request to the read that its keys are from, and gives the number of that.
-    pub(super) fn follow<'c>(
-        &mut self,
-        request: KeyedRequest,
-        keys: impl Iterator<Item = KeyValue<'c>>,
-    ) -> Option<u32> {
+    pub(super) fn follow(&mut self, request: KeyedRequest, keys: KeyValues<'_>) -> Option<u32> {
         self.follow_from(request, keys, None)
     }
 
     /// Takes a request of several keys to the one read that most of them are from: single ones may be in others as well.
-    pub(super) fn follow_list<'c>(
-        &mut self,
-        request: KeyedRequest,
-        keys: impl Iterator<Item = KeyValue<'c>> + Clone,
-    ) -> Option<u32> {
-        let read = self.read_of_most(request, keys.clone());
+    pub(super) fn follow_list(&mut self, request: KeyedRequest, keys: KeyValues<'_>) -> Option<u32> {
+        let read = self.read_of_most(request, keys.0);
         self.follow_from(request, keys, read)
     }
 
-    fn follow_from<'c>(
+    fn follow_from(
         &mut self,
         request: KeyedRequest,
-        keys: impl Iterator<Item = KeyValue<'c>>,
+        (values, columns): KeyValues<'_>,
         read: Option<u32>,
     ) -> Option<u32> {
         let mut counted = Counted {
             read,
             ..Counted::default()
         };
-        for value in keys {
+        for value in values {
             self.recent.note(value.hash, request);
             // A key that has followed a read does not follow it again by another of its columns.
-            if value.key < MOST_KEYS && counted.key != Some(value.key) {
-                self.follow_by(request, &value, &mut counted);
+            if counted.key != Some(value.key) {
+                self.follow_by(request, (value, columns), &mut counted);
             }
         }
         let number = counted.read?;
@@ -237,14 +225,10 @@ impl FollowUps {
     }
 
     /// The read that most of the first keys are from; of several such the latest.
-    fn read_of_most<'c>(
-        &mut self,
-        request: KeyedRequest,
-        keys: impl Iterator<Item = KeyValue<'c>>,
-    ) -> Option<u32> {
+    fn read_of_most(&mut self, request: KeyedRequest, values: &[KeyValue]) -> Option<u32> {
         let (oldest, reads) = (self.oldest, &self.reads);
         let mut found: Vec<(u32, usize)> = Vec::new();
-        for value in keys.take(MOST_COMPARED) {
+        for value in values.iter().take(MOST_COMPARED) {
             for place in self.places.of(value.hash) {
                 let index = place.read.checked_sub(oldest).map(|at| at as usize);
                 let read = index.and_then(|at| reads.get(at));
@@ -270,7 +254,12 @@ impl FollowUps {
         read.and_then(|read| read.begins_with).unwrap_or(number)
     }
 
-    fn follow_by(&mut self, request: KeyedRequest, value: &KeyValue<'_>, counted: &mut Counted) {
+    fn follow_by(
+        &mut self,
+        request: KeyedRequest,
+        (value, columns): (&KeyValue, &[KeyColumn]),
+        counted: &mut Counted,
+    ) {
         let (oldest, reads) = (self.oldest, &mut self.reads);
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
         // Where several users have read the same, the value follows the read of which its row is the next one, and of
@@ -296,7 +285,8 @@ impl FollowUps {
         let place = self.places.of(value.hash).find(|place| place.read == number);
         if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
             place.followed |= read.bit(request.pattern);
-            read.count_key(request, value, *place, is_chosen_by_row);
+            let column = columns.get(value.column).map_or("", |column| &column.name);
+            read.count_key(request, (value.hash, column), *place, is_chosen_by_row);
             *counted = Counted {
                 read: Some(number),
                 keys: counted.keys + 1,

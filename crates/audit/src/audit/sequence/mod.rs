@@ -48,11 +48,11 @@ pub use attention::Relating;
 use budget::{Level, Spending};
 use bursts::Bursts;
 use copies::{Copies, NewWrite};
-use follow_ups::{FollowUps, KeyValue, KeyedRequest, ReadRows};
+use follow_ups::{FollowUps, KeyedRequest, ReadRows};
 use repeats::Repeats;
 use result_columns::ResultColumns;
 use rewrites::Rewrites;
-use values::{KeyColumns, of_actor};
+use values::{KeyColumns, KeyValue, of_actor};
 use walks::{NewRead, Walks};
 
 /// A request that comes later than this after what it may go on from, in nanoseconds, does not go on from it. Programs go
@@ -84,6 +84,8 @@ pub(crate) struct SequenceRecorder {
     bursts: Bursts,
     /// Requests that may have begun an operation, not yet counted in the window.
     requests: FxHashMap<PatternId, u64>,
+    /// The values in the keys of a request, of the last of its tables.
+    key_values: Vec<KeyValue>,
     /// What a read was asked by, or what a write writes.
     asked: Vec<u64>,
 }
@@ -116,6 +118,7 @@ impl SequenceRecorder {
             repeats: Repeats::new(),
             bursts: Bursts::new(),
             requests: FxHashMap::default(),
+            key_values: Vec::new(),
             asked: Vec::new(),
         }
     }
@@ -186,19 +189,17 @@ impl SequenceRecorder {
         let Some(execution) = exchange.execution else {
             return;
         };
-        let Some(latency) = exchange.latency else { return };
+        let Some(answered_at) = exchange.answered_at else {
+            return;
+        };
         if execution.analysis.head.system || !execution.analysis.touches_partitions {
             return;
         }
-        let request = KeyedRequest {
-            pattern: execution.analysis.id,
-            at: exchange.at.unix_nanoseconds(),
-            answered_at: exchange.at.after(latency).unix_nanoseconds(),
-        };
-        if let Some(passed) = self.attention.begins(request.at) {
+        let at = exchange.at.unix_nanoseconds();
+        if let Some(passed) = self.attention.begins(at) {
             self.begin_second(passed);
         }
-        let is_first = match self.attention.look(request.at) {
+        let is_first = match self.attention.look(at) {
             Look::First => true,
             Look::Next => false,
             Look::Ends(end) => return self.end_at(end, window),
@@ -207,6 +208,11 @@ impl SequenceRecorder {
                 window.coverage.not_related += 1;
                 return;
             }
+        };
+        let request = KeyedRequest {
+            pattern: execution.analysis.id,
+            at,
+            answered_at: answered_at.unix_nanoseconds(),
         };
         let seen = Seen {
             request,
@@ -237,10 +243,7 @@ impl SequenceRecorder {
             return;
         }
         self.rewrite(window, seen);
-        let follows = match seen.execution.first_page && !self.follow_ups.is_empty() {
-            true => self.follow(seen),
-            false => None,
-        };
+        let follows = self.follow(seen);
         if !kind.is_read() {
             return;
         }
@@ -301,26 +304,22 @@ impl SequenceRecorder {
         self.bursts.end_at(end, window);
     }
 
-    /// Takes the keys of a request to the read whose rows they are from, and gives the number of that.
+    /// Hashes the keys of a request, takes them to the read whose rows they are from, and gives the number of that.
     fn follow(&mut self, seen: &Seen<'_>) -> Option<u32> {
-        let (hash_key, actor) = (self.key, seen.actor);
+        let may_follow = seen.execution.first_page && !self.follow_ups.is_empty();
         let mut follows = None;
         for table in &seen.execution.analysis.tables {
             let columns = self.key_columns.of(table.id, &table.name, &self.live);
-            let keys = seen.keys.iter().filter(|(id, _)| *id == table.id).enumerate();
-            let key_values = keys.flat_map(|(at, (_, key))| {
-                let parts = values::components(key.bytes, columns.len()).enumerate();
-                parts.filter_map(move |(column, part)| {
-                    Some(KeyValue {
-                        key: at,
-                        hash: values::hash(hash_key, actor, part)?,
-                        column: columns.get(column).map_or("", |column| &column.name),
-                    })
-                })
-            });
+            let keys = seen.keys.iter().filter(|(id, _)| *id == table.id);
+            let keys = keys.map(|(_, key)| key.bytes);
+            values::hash_keys(&mut self.key_values, (self.key, seen.actor), keys, columns.len());
+            if !may_follow {
+                continue;
+            }
+            let keys = (&self.key_values[..], &columns[..]);
             let followed = match seen.keys.len() {
-                1 => self.follow_ups.follow(seen.request, key_values),
-                _ => self.follow_ups.follow_list(seen.request, key_values),
+                1 => self.follow_ups.follow(seen.request, keys),
+                _ => self.follow_ups.follow_list(seen.request, keys),
             };
             follows = followed.or(follows);
         }
@@ -401,7 +400,7 @@ impl SequenceRecorder {
             request: seen.request,
             columns,
             rows,
-            limit: limit(seen),
+            limit: &|| limit(seen),
             is_first: seen.is_first,
         };
         self.walks.note((self.key, seen.actor), &read, keys, window);
@@ -416,12 +415,9 @@ impl SequenceRecorder {
         columns: &ResultColumns,
     ) {
         self.asked.clear();
-        // A key that the text names is no bound value.
-        for (_, key) in seen.keys.iter().take(Self::MOST_ASKED) {
-            let parts = (1..=2).flat_map(|columns| values::components(key.bytes, columns));
-            let hashes = parts.filter_map(|part| values::hash(self.key, seen.actor, part));
-            self.asked.extend(hashes);
-        }
+        // A key that the text names is no bound value. The table of a read is its only one.
+        let keys = self.key_values.iter().take(Self::MOST_ASKED);
+        self.asked.extend(keys.map(|value| value.hash));
         if let Some(parameters) = seen.decoded.request.parameters() {
             self.ask(parameters, seen.actor);
         }

@@ -76,12 +76,16 @@ impl Places {
         let Some(bucket) = self.bucket(hash) else {
             return Put::Known;
         };
-        if bucket.iter().any(|place| place.tag == tag && place.read == read) {
-            return Put::Known;
+        let (mut goes_first, mut least) = (0, u32::MAX);
+        for (at, place) in bucket.iter().enumerate() {
+            if place.tag == tag && place.read == read {
+                return Put::Known;
+            }
+            if place.read < least {
+                (goes_first, least) = (at, place.read);
+            }
         }
-        let Some(place) = bucket.iter_mut().min_by_key(|place| place.read) else {
-            return Put::Known;
-        };
+        let place = &mut bucket[goes_first];
         let goes = place.read >= oldest;
         *place = Place {
             tag,

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use cqlens_proto::message::{ColumnSpecs, Prepared, PreparedId, Request, Rows};
+use foldhash::fast::RandomState;
 
 use super::inside::Inside;
 
@@ -18,7 +19,7 @@ pub(crate) struct ResultColumn {
 
 /// What PREPARED results said of the columns of rows. Bounded: all are dropped when there are too many.
 #[derive(Debug, Default)]
-pub(crate) struct ResultColumns(HashMap<Box<[u8]>, Columns>);
+pub(crate) struct ResultColumns(HashMap<Box<[u8]>, Columns, RandomState>);
 
 impl ResultColumns {
     const MOST: usize = 4_096;

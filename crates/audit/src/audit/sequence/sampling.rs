@@ -1,6 +1,6 @@
 //! Which reads are remembered, where there are too many.
 
-use std::hash::Hash;
+use std::{collections::hash_map::Entry, hash::Hash};
 
 use rustc_hash::FxHashMap;
 
@@ -97,12 +97,12 @@ impl<K: Eq + Hash> Shares<K> {
 
     /// What this one has used, and among how many it is shared; none where there are too many.
     fn of(&mut self, key: K) -> Option<(&mut usize, usize)> {
-        let is_new = !self.used.contains_key(&key);
-        if is_new && self.used.len() >= Self::MOST {
-            return None;
+        let known = self.used.len();
+        match self.used.entry(key) {
+            Entry::Occupied(used) => Some((used.into_mut(), self.before.max(known))),
+            Entry::Vacant(new) if known < Self::MOST => Some((new.insert(0), self.before.max(known + 1))),
+            Entry::Vacant(_) => None,
         }
-        let sharers = self.before.max(self.used.len() + usize::from(is_new));
-        Some((self.used.entry(key).or_default(), sharers))
     }
 }
 

@@ -27,6 +27,34 @@ pub(super) fn hash(key: HashKey, actor: u64, value: &[u8]) -> Option<u64> {
     Some(mixer.finish())
 }
 
+/// A value in a key: of which key of its request, in which column of its table's key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyValue {
+    pub(super) key: usize,
+    pub(super) hash: u64,
+    pub(super) column: usize,
+}
+
+/// Keys of one request that are looked at.
+const MOST_KEYS: usize = 1_024;
+
+/// Hashes the values in the `keys` of a request, which have so many `columns`, into `values`.
+#[inline]
+pub(super) fn hash_keys<'k>(
+    values: &mut Vec<KeyValue>,
+    (hash_key, actor): (HashKey, u64),
+    keys: impl Iterator<Item = &'k [u8]>,
+    columns: usize,
+) {
+    values.clear();
+    for (key, bytes) in keys.take(MOST_KEYS).enumerate() {
+        for (column, part) in components(bytes, columns).enumerate() {
+            let hash = hash(hash_key, actor, part);
+            values.extend(hash.map(|hash| KeyValue { key, hash, column }));
+        }
+    }
+}
+
 /// The hash of a partition of a table, for an actor.
 #[inline]
 pub(super) fn key_hash(key: HashKey, (actor, table): (u64, usize), routing_key: &[u8]) -> u64 {
@@ -81,6 +109,7 @@ impl KeyColumns {
     }
 }
 
+#[cold]
 fn columns(name: &TableName, live: &Live) -> Arc<[KeyColumn]> {
     let schema = live.schema();
     let columns = schema
@@ -105,6 +134,25 @@ mod tests {
         assert_eq!(components(key, 1).collect::<Vec<_>>(), [&key[..]]);
         assert_eq!(components(b"\0\x09ab\0", 2).count(), 0, "cut off");
         assert_eq!(components(b"", 2).count(), 0);
+    }
+
+    #[test]
+    fn the_values_of_so_many_keys_are_hashed() {
+        let who = (HashKey::random(), 7);
+        let keys: Vec<[u8; 9]> = (0..1_100_u16)
+            .map(|number| {
+                let [high, low] = number.to_be_bytes();
+                [0, 2, high, low, 0, 0, 1, b'b', 0]
+            })
+            .collect();
+        let mut values = Vec::new();
+        hash_keys(&mut values, who, keys.iter().map(|key| &key[..]), 2);
+        assert_eq!(values.len(), 1_024, "a single byte tells nothing");
+        let last = values[1_023];
+        assert_eq!((last.key, last.column), (1_023, 0));
+        assert_eq!(Some(last.hash), hash(who.0, who.1, &1_023_u16.to_be_bytes()));
+        hash_keys(&mut values, who, [&b"anna"[..]].into_iter(), 1);
+        assert_eq!(values.len(), 1);
     }
 
     #[test]

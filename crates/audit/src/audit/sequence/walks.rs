@@ -47,7 +47,7 @@ pub(super) struct NewRead<'c> {
     pub(super) columns: &'c Arc<[KeyColumn]>,
     pub(super) rows: u64,
     /// Its LIMIT.
-    pub(super) limit: Option<u64>,
+    pub(super) limit: &'c dyn Fn() -> Option<u64>,
     /// Whether it may be the first of an operation.
     pub(super) is_first: bool,
 }
@@ -120,7 +120,7 @@ impl Walks {
                 answered_at: request.answered_at,
                 overlaps: false,
                 rows: read.rows,
-                limit: read.limit,
+                limit: (read.limit)(),
             };
             self.go_on(request, walk, read.is_first, window);
         }
@@ -324,7 +324,7 @@ mod tests {
                 },
                 columns: &columns,
                 rows: 3,
-                limit: None,
+                limit: &|| None,
                 is_first: true,
             };
             let day = day.to_be_bytes();

@@ -73,6 +73,7 @@ pub(crate) struct NamedTable {
 impl Analysis {
     /// Adds to `cells` what an execution says of rows and of columns that have an index, nothing of the
     /// server's own tables.
+    #[inline]
     pub(crate) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
         if let (Some(plan), false) = (&self.plan, self.head.system) {
             plan.note_cells(values, cells);

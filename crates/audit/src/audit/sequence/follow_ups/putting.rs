@@ -4,7 +4,7 @@ use super::{Nanoseconds, ReadRows};
 use crate::audit::{
     HashKey,
     sequence::{
-        inside::More,
+        inside::{Inside, More},
         places::{Places, Put},
         recent_requests::{Asker, RecentRequests},
         result_columns::Columns,
@@ -21,11 +21,11 @@ pub(super) struct Putting<'r> {
     /// The number of the read, and that of the oldest one.
     pub(super) place: (u32, u32),
     pub(super) answered_at: Nanoseconds,
-    pub(super) position: usize,
+    pub(super) position: &'r mut usize,
     /// Cells that may be put in.
     pub(super) room: usize,
     /// Requests for the same values before the read was answered.
-    pub(super) before: Vec<(Asker, Nanoseconds)>,
+    pub(super) before: &'r mut Vec<(Asker, Nanoseconds)>,
     pub(super) forgotten: u64,
 }
 
@@ -41,13 +41,13 @@ impl Putting<'_> {
                 let Some(cell) = cell else { continue };
                 let column = u8::try_from(at).unwrap_or(u8::MAX);
                 self.put(cell, column);
-                if let Some(of) = columns.get(at) {
+                if let Some(of) = columns.get(at).filter(|of| of.inside != Inside::Nothing) {
                     let _ = of
                         .inside
                         .visit(cell, &mut |element| self.put_element(element, column));
                 }
             }
-            self.position += 1;
+            *self.position += 1;
         }
     }
 
@@ -56,7 +56,7 @@ impl Putting<'_> {
             return More::Break(());
         }
         self.room -= 1;
-        self.position += 1;
+        *self.position += 1;
         self.put(element, column);
         More::Continue(())
     }
@@ -67,7 +67,7 @@ impl Putting<'_> {
             return;
         };
         let (number, oldest) = self.place;
-        let position = u16::try_from(self.position).unwrap_or(u16::MAX);
+        let position = u16::try_from(*self.position).unwrap_or(u16::MAX);
         let put = self.places.put(hash, number, (position, column), oldest);
         self.forgotten += u64::from(put == Put::InsteadOfAnother);
         if put != Put::Known {

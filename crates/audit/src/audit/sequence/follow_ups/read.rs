@@ -1,9 +1,9 @@
 //! A read whose rows are remembered, and what follows it, until both are counted.
 
-use super::{KeyValue, KeyedRequest, Nanoseconds, REMEMBERED, ReadRows};
+use super::{KeyedRequest, Nanoseconds, REMEMBERED, ReadRows};
 use crate::{
     audit::sequence::{NEXT_STEP, SOON, places::Place, recent_requests::Asker, result_columns::Columns},
-    window::{PatternId, Sequences},
+    window::{FollowedReads, PatternId, Sequences},
 };
 
 /// Patterns among the follow-ups of one read that are counted each.
@@ -130,7 +130,7 @@ impl Read {
     pub(super) fn count_key(
         &mut self,
         request: KeyedRequest,
-        value: &KeyValue<'_>,
+        (value, column): (u64, &str),
         place: Place,
         is_chosen_by_row: bool,
     ) {
@@ -138,7 +138,7 @@ impl Read {
             return;
         };
         link.keys += 1;
-        link.values.push(value.hash);
+        link.values.push(value);
         if let Some((row, at)) = link.last
             && at != request.at
             && !is_chosen_by_row
@@ -148,9 +148,9 @@ impl Read {
         }
         link.last = Some((place.row, request.at));
         let mut columns = link.columns.iter_mut();
-        match columns.find(|(from, to, _)| *from == place.column && **to == *value.column) {
+        match columns.find(|(from, to, _)| *from == place.column && **to == *column) {
             Some((_, _, keys)) => *keys += 1,
-            None => link.columns.push((place.column, value.column.into(), 1)),
+            None => link.columns.push((place.column, column.into(), 1)),
         }
     }
 
@@ -172,20 +172,29 @@ impl Read {
         if followed.len() >= Sequences::MOST && !followed.contains_key(&self.pattern) {
             return;
         }
-        let known = followed.get(&self.pattern).map(|reads| &reads.links);
-        let is_new = |link: &&Follower| known.is_none_or(|links| !links.contains_key(&link.pattern));
-        let new = self.links.iter().filter(is_new).count();
-        let is_full = new > 0 && sequences.links() + new > Sequences::MOST_LINKS;
-        let followed = &mut sequences.followed;
-        let reads = followed.entry(self.pattern).or_default();
+        let is_full = !self.links.is_empty() && !self.has_room(sequences);
+        let reads = sequences.followed.entry(self.pattern).or_default();
         reads.reads += 1;
         reads.rows += self.rows;
-        let followed_for = self.followed_until.saturating_sub(self.answered_at);
         if !self.links.is_empty() {
-            let operation = self.operates_until.saturating_sub(self.asked_at);
-            let micros = u64::try_from(operation / 1_000).unwrap_or(0);
-            reads.operation_us.record(micros);
+            self.count_links(reads, is_full);
         }
+    }
+
+    /// Whether there is room for what has followed it and nothing of its pattern before.
+    fn has_room(&self, sequences: &Sequences) -> bool {
+        let known = sequences.followed.get(&self.pattern).map(|reads| &reads.links);
+        let is_new = |link: &&Follower| known.is_none_or(|links| !links.contains_key(&link.pattern));
+        let new = self.links.iter().filter(is_new).count();
+        new == 0 || sequences.links() + new <= Sequences::MOST_LINKS
+    }
+
+    /// Counts what followed the read, as far as there is room.
+    fn count_links(self, reads: &mut FollowedReads, is_full: bool) {
+        let followed_for = self.followed_until.saturating_sub(self.answered_at);
+        let operation = self.operates_until.saturating_sub(self.asked_at);
+        let micros = u64::try_from(operation / 1_000).unwrap_or(0);
+        reads.operation_us.record(micros);
         for follower in self.links {
             if is_full && !reads.links.contains_key(&follower.pattern) {
                 continue;

@@ -6,6 +6,7 @@ use crate::{
     audit::sequence::{inside::Inside, result_columns::ResultColumn, values},
     window::{Link, Sequences},
 };
+use cqlens_cql::{schema::DataType, syntax::ast::NativeType};
 use cqlens_proto::message::{ResultMetadata, RowsContent};
 use jiff::Timestamp;
 
@@ -85,14 +86,19 @@ impl Observed {
 
     fn follow(&mut self, request: KeyedRequest, keys: &[u32]) -> Option<u32> {
         let hashes: Vec<u64> = keys.iter().map(|key| self.hash(*key)).collect();
-        let keys = hashes.iter().enumerate().map(|(at, hash)| KeyValue {
+        let values = hashes.iter().enumerate().map(|(at, hash)| KeyValue {
             key: at,
             hash: *hash,
-            column: "id",
+            column: 0,
         });
+        let values: Vec<_> = values.collect();
+        let columns = [KeyColumn {
+            name: "id".into(),
+            data_type: DataType::Native(NativeType::Int),
+        }];
         match hashes.len() {
-            1 => self.follow_ups.follow(request, keys),
-            _ => self.follow_ups.follow_list(request, keys),
+            1 => self.follow_ups.follow(request, (&values, &columns)),
+            _ => self.follow_ups.follow_list(request, (&values, &columns)),
         }
     }
 
