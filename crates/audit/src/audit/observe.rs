@@ -147,7 +147,7 @@ impl<'a> ObservedExchange<'a> {
             actor: session.actor,
             client: &session.client,
             at: exchange.at,
-            latency: exchange.latency,
+            latency: exchange.latency_us().map(Duration::from_micros),
         }
     }
 }
