@@ -69,7 +69,7 @@ fn proposed(words: &[&str]) -> Vec<String> {
 #[test]
 fn bash_completes_commands_options_and_values() {
     fed("bash", &["-n"], &printed(&["completions", "bash"]));
-    assert_eq!(proposed(&["cqlens", "rep"]), ["report"]);
+    assert_eq!(proposed(&["cqlens", "repo"]), ["report"]);
     assert_eq!(proposed(&["cqlens", "report", "--base"]), ["--baseline"]);
     assert_eq!(
         proposed(&["cqlens", "report", "--format", ""]),
