@@ -8,8 +8,8 @@ use super::meter;
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
 /// What is counted are occurrences, or what they weigh: see [`Weights`](super::Weights). After `n` of them every key that
-/// came more often than `n / 256` times is here, and its count is known up to that error. Up to 896 keys are followed;
-/// when there are more, all but the 256 heaviest go at once, so that a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
+/// came more often than `n / 256` times is here, and its count is known up to that error. Up to 512 keys are followed;
+/// when there are more, the lighter half goes at once, so that a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
 /// order and grouping gives the same result as long as the windows together have no more than 4,096 keys.
 /// Beyond that the lighter half goes here, too: what a report over weeks keeps has a bound, and the error is
 /// the same.
@@ -55,8 +55,8 @@ impl HeavyEntry {
 /// How many keys stay when the lighter ones go: 256, as many as `nodetool toppartitions` follows by default.
 const KEPT: usize = 256;
 
-/// How many keys are followed until then: as many as a table has room for that has it for twice those that stay.
-const CAPACITY: usize = 7 * KEPT / 2;
+/// How many keys are followed until then.
+const CAPACITY: usize = 2 * KEPT;
 
 /// The same for what was merged: eight times as much, since a running report has each table once.
 const MERGED_KEPT: usize = 8 * KEPT;
