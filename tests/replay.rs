@@ -21,7 +21,7 @@ use cqlens_rehearse::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
     },
     recording::{Limits, RecordedValues, RecordingWriter, Settings},
-    target::{Ask, Extent, Outcome, Purpose, Target, TargetSettings},
+    target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -110,13 +110,13 @@ async fn record(node: &Node, folder: &Path, values: RecordedValues) {
             latency: Some(Duration::from_micros(500)),
             response: ResponseDigest::Missing,
         };
-        let ask = Ask {
+        let ask = TargetRequest {
             exchange: Arc::new(exchange.clone()),
             extent: Extent::Page,
             purpose: Purpose::First,
         };
         target.send(ask).unwrap();
-        if let Outcome::Answered { response, .. } = target.told().await.unwrap().outcome {
+        if let Outcome::Answered { response, .. } = target.completed().await.unwrap().outcome {
             exchange.response = response;
         }
         writer.write(&exchange, BTreeMap::new).unwrap();

@@ -17,6 +17,7 @@ mod help;
 mod limits;
 mod log;
 mod log_line;
+mod login;
 mod man;
 mod nearest;
 mod observer;

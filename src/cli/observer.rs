@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, ensure};
-
 use super::{
     config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
-    format, recording, show,
+    format,
+    login::LoginArgs,
+    recording, show,
 };
 use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
@@ -21,14 +21,10 @@ use cqlens_audit::{
     window::Limits,
 };
 use cqlens_cql::schema::Schema;
-use cqlens_proxy::files::{self, Limit};
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]
-#[command(
-    next_help_heading = "Results",
-    group = clap::ArgGroup::new("password_source").args(["password", "password_file"])
-)]
+#[command(next_help_heading = "Results")]
 pub(super) struct ObserverArgs {
     /// Keep a report current: .html, .md, .json, .csv, .tsv or .svg
     ///
@@ -106,38 +102,8 @@ pub(super) struct ObserverArgs {
         help_heading = "Control connection"
     )]
     pub(super) schema: Option<PathBuf>,
-    /// User name to log in with, where the node wants one
-    #[arg(
-        long,
-        env = "CQLENS_USERNAME",
-        value_name = "NAME",
-        requires = "password_source",
-        help_heading = "Control connection"
-    )]
-    username: Option<String>,
-    /// Password to log in with; prefer --password-file
-    ///
-    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
-    #[arg(
-        long,
-        env = "CQLENS_PASSWORD",
-        value_name = "PASSWORD",
-        hide_env_values = true,
-        hide_short_help = true,
-        help_heading = "Control connection"
-    )]
-    password: Option<String>,
-    /// Read the password from a file
-    ///
-    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
-    #[arg(
-        long,
-        env = "CQLENS_PASSWORD_FILE",
-        value_name = "FILE",
-        conflicts_with = "password",
-        help_heading = "Control connection"
-    )]
-    password_file: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Control connection")]
+    pub(super) login: LoginArgs,
     /// Memory for what is audited, besides connections
     ///
     /// It holds windows, statements, the schema, and what waits to be audited. Where a part of it is full, something is
@@ -229,45 +195,6 @@ impl ObserverArgs {
         // The two parts are of the same size.
         Limits::of_bytes(self.memory().part(Use::Window).limit())
     }
-
-    /// Reads the password from its file, if one is named: once at the start, and again at each reload.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or that holds no password.
-    pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
-        if let Some(path) = &self.password_file {
-            self.password = Some(password(path)?);
-        }
-        Ok(())
-    }
-
-    /// Name and password of the control connection, once [`Self::read_password`] was called.
-    pub(super) fn credentials(&self) -> Option<(String, String)> {
-        self.username.clone().zip(self.password.clone())
-    }
-}
-
-/// A password and its line break.
-const PASSWORD_LIMIT: Limit = Limit::new("a password", 4 << 10);
-
-/// The password in the file at `path`; warns of one that other users can read.
-pub(super) fn password(path: &Path) -> anyhow::Result<String> {
-    let text = files::read_text(path, PASSWORD_LIMIT)
-        .with_context(|| format!("cannot read the password file {}", path.display()))?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    let password = line.strip_suffix('\r').unwrap_or(line);
-    ensure!(
-        !password.is_empty(),
-        "the password file {} is empty",
-        path.display()
-    );
-    ensure!(
-        !password.contains('\n'),
-        "the password file {} has more than one line",
-        path.display()
-    );
-    files::warn_if_exposed(path, "password");
-    Ok(password.to_owned())
 }
 
 /// Reads the size of the budget.

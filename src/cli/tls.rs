@@ -346,7 +346,11 @@ fn stamps(args: &TlsArgs) -> Vec<Stamp> {
     args.files().map(stamp).collect()
 }
 
-fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsIdentity>, TlsError> {
+/// The certificate and key that nodes see, if both are set.
+pub(super) fn identity(
+    certificate: Option<&Path>,
+    key: Option<&Path>,
+) -> Result<Option<TlsIdentity>, TlsError> {
     match certificate.zip(key) {
         Some((certificate, key)) => Ok(Some(TlsIdentity::read(certificate, key)?)),
         None => Ok(None),

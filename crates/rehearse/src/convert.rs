@@ -63,7 +63,7 @@ impl Converter {
         request.effect = effect(&statement, &request)?;
         request.is_ordered = statement.kind.is_read() && statement.partitions == Some(1);
         request.pattern = Some(self.pattern(statement.pattern));
-        let parameters = parameters(observed.request);
+        let parameters = observed.request.parameters();
         if parameters.is_some_and(|parameters| parameters.continuous_paging.is_some()) {
             return Err(LeftOut::ContinuousPaging);
         }
@@ -222,7 +222,7 @@ impl BatchKeyspace {
         match (&self.0, keyspace) {
             (_, None) => {}
             (Some(one), Some(another)) if **one == *another => {}
-            // Most batches name none, or all the same; only then it matters who needs it.
+            // A second keyspace matters only to a statement that does not name its own.
             (Some(_), Some(_)) if needs_keyspace(cql) => return Err(LeftOut::SeveralKeyspaces),
             (Some(_), Some(_)) => {}
             (None, Some(first)) => self.0 = Some(first.into()),
@@ -246,14 +246,6 @@ fn values(values: &Values<'_>) -> Vec<RecordedValue> {
         },
     });
     recorded.collect()
-}
-
-fn parameters<'r>(request: &'r Request<'_>) -> Option<&'r QueryParameters<'r>> {
-    match request {
-        Request::Query(query) => Some(&query.parameters),
-        Request::Execute(execute) => Some(&execute.parameters),
-        _ => None,
-    }
 }
 
 /// What a request does; in doubt the more.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use cqlens_cql::schema::is_system;
+
 use crate::{
     exchange::{Effect, Page, RecordedRequest, ValueContent},
     skipped::Skipped,
-    statement::{StatementCache, is_system},
+    statement::StatementCache,
 };
 
 /// What may be sent beside reads.
@@ -52,7 +54,7 @@ impl Permissions {
                 }
             }
         }
-        // A write whose keyspace nobody knows goes nowhere.
+        // A write whose keyspace is unknown is never sent.
         match refusal {
             Some((_, reason)) if !touches_any => Err(reason),
             _ => has_values(request),

@@ -80,7 +80,7 @@ struct Shared {
 /// Exchanges that wait for the shadow's thread.
 const MOST_WAITING: usize = 10_000;
 const MOST_WAITING_BYTES: usize = 64 << 20;
-/// How often a report is made.
+/// The interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
 /// Exchanges that are taken from the queue at a time.
@@ -122,8 +122,8 @@ impl Shadow {
     }
 
     /// Stops sending, or goes on with it; whether it was sending before.
-    pub fn turn(&self, on: bool) -> bool {
-        // Nobody has looked at writes meanwhile.
+    pub fn set_copying(&self, on: bool) -> bool {
+        // Writes were not seen meanwhile.
         self.shared
             .lost_write_us
             .store(Timestamp::now().as_microsecond(), Ordering::Relaxed);
@@ -218,7 +218,7 @@ struct Work {
 impl Work {
     fn new(settings: ShadowSettings, shared: Arc<Shared>, pulse: Pulse, publish: Publish) -> Self {
         let first = match &settings.first {
-            Some(first) => First::AskedAgain(Target::open(first.clone())),
+            Some(first) => First::CanRepeat(Target::open(first.clone())),
             None => First::Recorded,
         };
         let other = Target::open(settings.other.clone());

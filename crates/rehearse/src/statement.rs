@@ -105,11 +105,6 @@ fn table_key(table: &QualifiedName<'_>) -> (Option<Box<str>>, Box<str>) {
     (keyspace, table.name.as_str().into())
 }
 
-/// Whether a keyspace describes the cluster itself.
-pub fn is_system(keyspace: &str) -> bool {
-    keyspace == "system" || keyspace.starts_with("system_") || keyspace.starts_with("dse_")
-}
-
 fn tables<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'text>> {
     match &statement.body {
         Body::Select(select) => vec![&select.table],

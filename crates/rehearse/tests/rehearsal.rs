@@ -17,7 +17,7 @@ use cqlens_rehearse::{
     gate::Permissions,
     rehearsal::{First, Rehearsal, RehearsalSettings},
     skipped::Skipped,
-    target::{Ask, Extent, Outcome, Purpose, Target, TargetSettings},
+    target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
 use tokio::time::Instant;
 
@@ -89,13 +89,13 @@ fn exchange(number: u64, request: RecordedRequest, response: ResponseDigest) -> 
 /// What a cluster answers: as the observer would have seen it.
 async fn recorded(target: &mut Target, number: u64, request: RecordedRequest) -> Arc<RecordedExchange> {
     let unanswered = exchange(number, request, ResponseDigest::Missing);
-    let ask = Ask {
+    let request = TargetRequest {
         exchange: Arc::clone(&unanswered),
         extent: Extent::Page,
         purpose: Purpose::First,
     };
-    target.send(ask).unwrap();
-    let Outcome::Answered { response, .. } = target.told().await.unwrap().outcome else {
+    target.send(request).unwrap();
+    let Outcome::Answered { response, .. } = target.completed().await.unwrap().outcome else {
         unreachable!()
     };
     Arc::new(RecordedExchange {
@@ -140,7 +140,7 @@ async fn identical_clusters_do_not_differ() {
             noise_share: 0.1,
             ..settings()
         },
-        First::AskedBeside(target(&one)),
+        First::Beside(target(&one)),
         target(&two),
     );
     for number in 1..=6_000 {
@@ -169,8 +169,8 @@ async fn found(first: &str, second: &str, request: &RecordedRequest) -> Vec<Diff
     let mut all = Vec::new();
     for first in [
         First::Recorded,
-        First::AskedAgain(target(&one)),
-        First::AskedBeside(target(&one)),
+        First::CanRepeat(target(&one)),
+        First::Beside(target(&one)),
     ] {
         let mut rehearsal = Rehearsal::new(settings(), first, target(&two));
         assert!(rehearsal.offer(recorded.clone()));
@@ -270,7 +270,7 @@ async fn an_example_names_columns_and_no_values() {
         .concat(),
     )
     .await;
-    let mut rehearsal = Rehearsal::new(settings(), First::AskedBeside(target(&one)), target(&two));
+    let mut rehearsal = Rehearsal::new(settings(), First::Beside(target(&one)), target(&two));
     let read = request(
         "SELECT b, v FROM k.t WHERE a = 1 AND v = 'secret' ALLOW FILTERING",
         &[],
@@ -318,13 +318,13 @@ async fn pages_are_compared_as_whole_reads() {
                     ..Default::default()
                 }),
             );
-            let ask = Ask {
+            let request = TargetRequest {
                 exchange: Arc::clone(&page),
                 extent: Extent::Page,
                 purpose: Purpose::First,
             };
-            first.send(ask).unwrap();
-            let Outcome::Answered { response, .. } = first.told().await.unwrap().outcome else {
+            first.send(request).unwrap();
+            let Outcome::Answered { response, .. } = first.completed().await.unwrap().outcome else {
                 unreachable!()
             };
             pages.push(Arc::new(RecordedExchange {
@@ -334,8 +334,8 @@ async fn pages_are_compared_as_whole_reads() {
         }
         for first in [
             First::Recorded,
-            First::AskedAgain(target(&one)),
-            First::AskedBeside(target(&one)),
+            First::CanRepeat(target(&one)),
+            First::Beside(target(&one)),
         ] {
             let mut rehearsal = Rehearsal::new(settings(), first, target(other));
             for page in &pages {
@@ -366,7 +366,7 @@ async fn writes_that_pass_between_two_reads_are_no_difference() {
             ask_again_after: Duration::from_millis(300),
             ..settings()
         },
-        First::AskedBeside(target(&one)),
+        First::Beside(target(&one)),
         target(&two),
     );
     let mut number = 0;

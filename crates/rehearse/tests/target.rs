@@ -17,7 +17,7 @@ use cqlens_rehearse::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
     },
     skipped::Skipped,
-    target::{Ask, Extent, Outcome, Purpose, Target, TargetSettings},
+    target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -99,17 +99,17 @@ fn exchange(number: u64, request: RecordedRequest, has_more: bool) -> Arc<Record
     })
 }
 
-fn page(exchange: &Arc<RecordedExchange>) -> Ask {
-    Ask {
+fn page(exchange: &Arc<RecordedExchange>) -> TargetRequest {
+    TargetRequest {
         exchange: Arc::clone(exchange),
         extent: Extent::Page,
         purpose: Purpose::First,
     }
 }
 
-async fn outcome(target: &mut Target, ask: Ask) -> Outcome {
-    target.send(ask).unwrap();
-    target.told().await.unwrap().outcome
+async fn outcome(target: &mut Target, request: TargetRequest) -> Outcome {
+    target.send(request).unwrap();
+    target.completed().await.unwrap().outcome
 }
 
 fn rows(outcome: Outcome) -> RowsDigest {
@@ -182,14 +182,14 @@ async fn a_keyspace_that_is_not_there_is_an_error_in_every_version() {
 async fn a_statement_that_the_node_has_forgotten_is_prepared_again() {
     let node = node().await;
     let mut target = Target::open(settings(node.address()));
-    let ask = page(&exchange(1, by_partition(), false));
-    let first = rows(outcome(&mut target, ask.clone()).await);
+    let request = page(&exchange(1, by_partition(), false));
+    let first = rows(outcome(&mut target, request.clone()).await);
     node.forget_prepared();
     for _ in 0..100 {
-        target.send(ask.clone()).unwrap();
+        target.send(request.clone()).unwrap();
     }
     for _ in 0..100 {
-        assert_eq!(rows(target.told().await.unwrap().outcome), first);
+        assert_eq!(rows(target.completed().await.unwrap().outcome), first);
     }
     assert!(target.counts().unprepared > 0);
 }
@@ -218,7 +218,7 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
     }
     let mut left_out = Vec::new();
     for _ in &pages {
-        if let Outcome::Skipped(why) = target.told().await.unwrap().outcome {
+        if let Outcome::Skipped(why) = target.completed().await.unwrap().outcome {
             left_out.push(why);
         }
     }
@@ -232,7 +232,7 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
         target.send(page(exchange)).unwrap();
     }
     for _ in &pages {
-        counts.push(match target.told().await.unwrap().outcome {
+        counts.push(match target.completed().await.unwrap().outcome {
             Outcome::Answered {
                 response: ResponseDigest::Rows(rows),
                 ..
@@ -249,7 +249,7 @@ async fn pages_go_on_with_the_targets_own_paging_state() {
     ];
     assert_eq!(counts, expected);
 
-    let whole = Ask {
+    let whole = TargetRequest {
         extent: Extent::Whole,
         purpose: Purpose::Again(1),
         ..page(&pages[0])
@@ -336,15 +336,15 @@ async fn reasons(address: SocketAddr) -> Vec<Skipped> {
     settings.nodes[0].1.timeout = Duration::from_millis(200);
     settings.most_waiting = 50;
     let mut target = Target::open(settings);
-    let ask = page(&exchange(1, by_partition(), false));
-    let refused = (0..100).filter(|_| target.send(ask.clone()).is_err()).count();
+    let request = page(&exchange(1, by_partition(), false));
+    let refused = (0..100).filter(|_| target.send(request.clone()).is_err()).count();
     assert_eq!(
         refused, 50,
         "no more may wait than that, whatever the target does"
     );
     let mut reasons = Vec::new();
     for _ in 0..50 {
-        match target.told().await.unwrap().outcome {
+        match target.completed().await.unwrap().outcome {
             Outcome::Skipped(why) => reasons.push(why),
             answered => unreachable!("{answered:?}"),
         }
@@ -426,10 +426,10 @@ async fn a_target_that_comes_back_is_asked_again() {
         let node = node().await;
         let address = node.address();
         let mut target = Target::open(settings(address));
-        let ask = page(&exchange(1, by_partition(), false));
-        assert_eq!(rows(outcome(&mut target, ask.clone()).await).count, 10);
+        let request = page(&exchange(1, by_partition(), false));
+        assert_eq!(rows(outcome(&mut target, request.clone()).await).count, 10);
         node.shutdown().await;
-        let gone = outcome(&mut target, ask.clone()).await;
+        let gone = outcome(&mut target, request.clone()).await;
         assert!(matches!(gone, Outcome::Skipped(_)), "{gone:?}");
         let options = Options {
             listen: address,
@@ -439,7 +439,7 @@ async fn a_target_that_comes_back_is_asked_again() {
         let mut client = Client::connect(address, &ClientOptions::default()).await.unwrap();
         client.script(SCHEMA).await.unwrap();
         loop {
-            match outcome(&mut target, ask.clone()).await {
+            match outcome(&mut target, request.clone()).await {
                 Outcome::Answered { .. } => break,
                 Outcome::Skipped(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }

@@ -35,7 +35,7 @@ pub(super) fn check(mut args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn faults_of_files(args: &mut Args) -> Vec<anyhow::Error> {
-    let mut checked = vec![args.mode().map(drop), args.observer.read_password()];
+    let mut checked = vec![args.mode().map(drop), args.observer.login.read_password()];
     let observer = &args.observer;
     checked.push(
         observer

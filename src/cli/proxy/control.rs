@@ -75,7 +75,7 @@ pub(super) fn contacts(args: &Args) -> Contacts {
 pub(super) fn options(args: &Args, tls: &Tls) -> impl Fn(&str) -> ClientOptions + use<> {
     let tls = tls.to_upstreams();
     let options = ClientOptions {
-        credentials: args.observer.credentials(),
+        credentials: args.observer.login.credentials(),
         application: "cqlens control".to_owned(),
         preamble: match args.limits.sends_proxy_protocol() {
             true => PROXY_PROTOCOL_LOCAL,

@@ -66,7 +66,7 @@ pub(super) fn run(
     }
     let mode = args.mode()?;
     let inherited = Inherited::take()?;
-    args.observer.read_password()?;
+    args.observer.login.read_password()?;
     let schema = args
         .observer
         .schema

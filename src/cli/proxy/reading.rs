@@ -115,7 +115,7 @@ impl ReadSettings {
         tls: &Tls,
     ) -> anyhow::Result<Self> {
         let (mut args, filter, mut settings) = read_again()?;
-        args.observer.read_password()?;
+        args.observer.login.read_password()?;
         let changes = before.compare(&mut settings, FIXED);
         let news = NewParts::prepare(&args, &filter, &changes, pairs)?;
         if news.tls.is_none() {

@@ -85,7 +85,7 @@ impl Running {
 
     async fn apply(&mut self, args: Args, news: NewParts, changes: &SettingChanges) {
         // The file of a password keeps its name when the password changes.
-        let logs_in_anew = self.args.observer.credentials() != args.observer.credentials();
+        let logs_in_anew = self.args.observer.login.credentials() != args.observer.login.credentials();
         self.args = args;
         self.allow_end();
         if changes

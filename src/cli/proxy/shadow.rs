@@ -10,15 +10,15 @@ use crate::{
     cli::{
         config::{host_and_port, percent, positive_duration},
         format,
-        observer::password,
+        login::password,
         replay::OutputFormat,
-        tls::{Tls, host},
+        tls::{Tls, host, identity},
     },
     sink,
 };
 use cqlens_admin::ShadowOrder;
 use cqlens_client::ClientOptions;
-use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion, TlsIdentity};
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
 use cqlens_rehearse::{
     compare::{Comparison, ComparisonFormat},
     digest::DigestKey,
@@ -94,7 +94,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_exclude_columns: Vec<String>,
-    /// Ask the upstream again where answers differ, over connections of cqlens' own
+    /// Query the upstream again where answers differ, over connections of cqlens' own
     ///
     /// Without it, differences in tables that were written meanwhile are not judged.
     #[arg(
@@ -222,10 +222,7 @@ impl ShadowArgs {
             return Ok(None);
         };
         let authorities = Authorities::read(authorities)?;
-        let identity = match (&self.shadow_tls_cert, &self.shadow_tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsIdentity::read(certificate, key)?),
-            _ => None,
-        };
+        let identity = identity(self.shadow_tls_cert.as_deref(), self.shadow_tls_key.as_deref())?;
         let name = self.shadow_tls_name.as_deref().unwrap_or_else(|| host(address));
         let versions = MinVersion::default();
         let connector = Connector::with_versions(authorities, identity, name, HostnameCheck::On, versions)?;
@@ -303,7 +300,7 @@ fn publish(report: Option<(PathBuf, OutputFormat)>) -> Publish {
 /// Carries out an order of the admin listener; what there is to say, as JSON.
 pub(super) fn carry_out(shadow: &Shadow, order: ShadowOrder) -> Vec<u8> {
     let turned = |on| {
-        let was_on = shadow.turn(on);
+        let was_on = shadow.set_copying(on);
         tracing::info!(on, "shadow: turned by the admin listener");
         json!({ "copying": on, "before": was_on })
             .to_string()

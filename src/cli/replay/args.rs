@@ -13,7 +13,7 @@ use cqlens_rehearse::{
 use super::super::{
     config::{assignment, host_and_port, percent, positive_duration},
     format::NamedByEnding,
-    observer::password,
+    login::LoginArgs,
     tls::UpstreamTlsArgs,
 };
 
@@ -23,10 +23,7 @@ use super::super::{
 /// and writes only to keyspaces that are named. Answers are compared with the recorded ones, or with those of a second
 /// cluster that is asked the same at the same time.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_long_help = ENDING,
-    group = clap::ArgGroup::new("target_password").args(["password", "password_file"])
-)]
+#[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
     /// The recording: a folder of files, or one of them
     #[arg(value_name = "RECORDING")]
@@ -125,38 +122,8 @@ pub(in crate::cli) struct Args {
     /// Otherwise it is printed.
     #[arg(short, long, value_name = "FILE", help_heading = "Comparison")]
     pub(super) output: Option<PathBuf>,
-    /// User name to log in with, where nodes want one
-    #[arg(
-        long,
-        env = "CQLENS_USERNAME",
-        value_name = "NAME",
-        requires = "target_password",
-        help_heading = "Connections"
-    )]
-    username: Option<String>,
-    /// Password to log in with; prefer --password-file
-    ///
-    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
-    #[arg(
-        long,
-        env = "CQLENS_PASSWORD",
-        value_name = "PASSWORD",
-        hide_env_values = true,
-        hide_short_help = true,
-        help_heading = "Connections"
-    )]
-    password: Option<String>,
-    /// Read the password from a file
-    ///
-    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
-    #[arg(
-        long,
-        env = "CQLENS_PASSWORD_FILE",
-        value_name = "FILE",
-        conflicts_with = "password",
-        help_heading = "Connections"
-    )]
-    password_file: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Connections")]
+    pub(super) login: LoginArgs,
     /// Connections to each node
     ///
     /// Before version 5 of the protocol, there are as many for each keyspace.
@@ -242,17 +209,6 @@ enum CompressionName {
 }
 
 impl Args {
-    /// Reads the password from its file.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
-        if let Some(path) = &self.password_file {
-            self.password = Some(password(path)?);
-        }
-        Ok(())
-    }
-
     /// Checks that the arguments fit together.
     ///
     /// # Errors
@@ -282,7 +238,7 @@ impl Args {
                     CompressionName::Lz4 => Compression::Lz4,
                     CompressionName::Snappy => Compression::Snappy,
                 },
-                credentials: self.username.clone().zip(self.password.clone()),
+                credentials: self.login.credentials(),
                 application: "cqlens replay".to_owned(),
                 tls: tls.map(|tls| std::sync::Arc::new(tls) as _),
                 timeout: self.request_timeout,

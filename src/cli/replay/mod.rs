@@ -35,7 +35,7 @@ use super::{
 /// A recording that cannot be read or has no values, clusters that cannot be reached, an output that cannot be
 /// written.
 pub(super) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
-    args.read_password()?;
+    args.login.read_password()?;
     args.check()?;
     let format = format::chosen(args.format, args.output.as_deref(), OutputFormat::Text)?;
     let recording = RecordingReader::open(&args.recording)
@@ -119,7 +119,7 @@ async fn send(
     let other = target(args, &args.to, key).await?;
     let first = match &*args.against {
         [] => First::Recorded,
-        nodes => First::AskedBeside(target(args, nodes, key).await?),
+        nodes => First::Beside(target(args, nodes, key).await?),
     };
     let mut rehearsal = Rehearsal::new(args.rehearsal(), first, other);
     let settings = ReplaySettings {
@@ -167,7 +167,7 @@ const SPARE: usize = 4_096;
 const PIECE: usize = 256;
 const PIECES_AHEAD: usize = 32;
 
-/// Reads the recording in a thread of its own, until nobody wants more.
+/// Reads the recording in a thread of its own, until its receiver is gone.
 fn read(
     mut recording: RecordingReader,
     key: DigestKey,

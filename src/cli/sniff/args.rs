@@ -75,7 +75,7 @@ impl Args {
             self.captures.len()
         );
         for (setting, is_set) in [
-            ("--username", self.observer.credentials().is_some()),
+            ("--username", self.observer.login.credentials().is_some()),
             ("--upstream-tls-ca", self.tls.is_set()),
         ] {
             ensure!(

@@ -33,7 +33,7 @@ pub(super) fn begin(
         return Ok(None);
     };
     let options = ClientOptions {
-        credentials: args.observer.credentials(),
+        credentials: args.observer.login.credentials(),
         tls: args.tls.connector(&contact)?.map(|tls| Arc::new(tls) as _),
         application: "cqlens control".to_owned(),
         ..ClientOptions::default()

@@ -64,7 +64,7 @@ fn read(
     settings: &Settings,
     record: Option<(&Path, &RecordArgs)>,
 ) -> anyhow::Result<ExitCode> {
-    args.observer.read_password()?;
+    args.observer.login.read_password()?;
     args.check()?;
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub use latency::{Latencies, LatencySummary, Quantile};
 pub use report::{About, Comparison, ComparisonFormat, FORMAT, PatternReport};
-pub use settle::{Doubt, Settled};
+pub use settle::{PendingDifference, Settled};
 pub use tally::{Counted, Example, Noise, PatternTally, Tally};
 pub use whole_read::{PageStep, WholeReads};
 
@@ -107,7 +107,7 @@ pub enum NotCompared {
     FirstFailed,
     /// The first cluster's response is not known.
     FirstUnknown,
-    /// Columns are to be left out, and there are too many, or nobody says which is which.
+    /// Columns are to be left out, but there are too many, or their names are unknown.
     UnknownColumns,
     /// The client has not read the result to its end, and pages ended elsewhere.
     UnfinishedRead,

@@ -96,7 +96,7 @@ pub struct PatternReport {
     pub skipped: BTreeMap<Skipped, u64>,
     /// Results that were not compared, by reason.
     pub not_compared: BTreeMap<NotCompared, u64>,
-    /// How often the first cluster was asked twice.
+    /// Requests that the first cluster was sent twice.
     pub noise: Noise,
     /// Latencies of both.
     pub latency_us: Both,

@@ -7,14 +7,14 @@ use crate::{digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
 
 /// A difference that has to be looked at again.
 #[derive(Debug, Clone)]
-pub struct Doubt {
+pub struct PendingDifference {
     /// The request.
     pub exchange: Arc<RecordedExchange>,
     /// How much of its result is compared.
     pub extent: Extent,
-    /// How often both were asked again.
+    /// Attempts so far.
     pub attempts: u8,
-    /// How often in a row the one that has to stay by its word did.
+    /// Attempts in a row in which the cluster that has to be consistent was.
     stable: u8,
     terms: Terms,
     /// The terms for what was recorded: of several pages the order is not known.
@@ -36,12 +36,12 @@ pub enum Settled {
     AskAgain,
 }
 
-/// More often nobody is asked about one request.
+/// Attempts for one request, at most.
 const MOST_ATTEMPTS: u8 = 4;
 /// The other cluster may only be late with a write: a difference has to be there twice more.
 const CONFIRMATIONS: u8 = 2;
 
-impl Doubt {
+impl PendingDifference {
     /// A difference between what was recorded and what the other cluster has answered. The terms are those for
     /// responses that both come of now; `is_sum` says that what was recorded is the sum of several pages.
     pub fn new(
@@ -133,13 +133,13 @@ mod tests {
         })
     }
 
-    fn doubt(expected: u128, actual: u128) -> Doubt {
+    fn doubt(expected: u128, actual: u128) -> PendingDifference {
         let terms = Terms {
             is_ordered: true,
             unstable: Unstable::NOTHING,
         };
         let exchange = exchange(1, "SELECT a FROM k.t", rows(expected)).into();
-        Doubt::new(
+        PendingDifference::new(
             exchange,
             Extent::Page,
             terms,

@@ -40,7 +40,7 @@ pub struct PatternTally {
     pub differences: BTreeMap<DifferenceKind, u64>,
     /// One of the gravest.
     pub example: Option<Example>,
-    /// How often the first cluster was asked twice, and how often it contradicted itself.
+    /// Requests that the first cluster was sent twice, and those it answered differently.
     pub noise: Noise,
     /// Latencies of the first cluster.
     pub first_latency: Latencies,
@@ -60,12 +60,12 @@ pub struct Example {
     pub exchange: u64,
 }
 
-/// How often one cluster was asked twice.
+/// Requests that one cluster was sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Noise {
-    /// How often.
+    /// All of them.
     pub asked: u64,
-    /// How often its two responses differed.
+    /// Those whose two responses differed.
     pub differed: u64,
 }
 
@@ -88,7 +88,7 @@ pub enum Counted {
     NotCompared(NotCompared),
     /// It differs.
     Differs(Example),
-    /// The first cluster was asked twice; whether its responses differed.
+    /// The first cluster was sent a request twice; whether its responses differed.
     Noise(bool),
 }
 

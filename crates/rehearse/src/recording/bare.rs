@@ -12,8 +12,8 @@ pub(crate) struct Bare<'t> {
 }
 
 impl<'t> Bare<'t> {
-    /// Takes the values out of a text. Of one that does not parse its keywords and signs stay: what is a value
-    /// there, nobody knows.
+    /// Takes the values out of a text. Of one that does not parse, only keywords and signs stay: what is a
+    /// value there is unknown.
     pub(crate) fn of(text: &'t str) -> Self {
         match (parse(text), tokens(text)) {
             (Ok(statement), Ok(tokens)) => Self::of_tokens(text, &tokens, &statement.bind_markers),

@@ -13,6 +13,7 @@ mod format;
 mod hidden;
 mod reader;
 mod recorder;
+mod value_line;
 mod writer;
 
 pub use folder::{ENDING, Limits, SNAPSHOTS, is_recording, make as make_folder};

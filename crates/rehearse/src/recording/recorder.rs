@@ -1,4 +1,4 @@
-//! A thread that writes exchanges, which nobody waits for.
+//! A thread that writes exchanges; the audit does not wait for it.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// After a failure, how long no other file is begun.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// How often the end of the thread is looked for.
+/// The interval at which the end of the thread is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Hands exchanges to a thread that writes them.

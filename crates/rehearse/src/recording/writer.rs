@@ -15,10 +15,9 @@ use serde::Serialize;
 
 use super::{
     folder::{self, Limits},
-    format::{
-        ColumnsLine, End, EndLine, ExchangeLine, FORMAT, Header, Hex64, Hex128, RecordedValues, StatementLine,
-    },
+    format::{ColumnsLine, End, EndLine, ExchangeLine, FORMAT, Header, RecordedValues, StatementLine},
     hidden::ValueKey,
+    value_line::{Hex64, Hex128},
 };
 use crate::{
     digest::{DigestKey, ResponseDigest, random},

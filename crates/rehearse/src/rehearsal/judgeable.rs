@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Rehearsal {
-    /// Writes were lost on their way here, the last of them at `at_us`: nobody knows of which tables.
+    /// Writes of unknown tables were lost on their way here, the last of them at `at_us`.
     pub fn lost_writes(&mut self, at_us: i64) {
         self.writes.lost(at_us, Instant::now());
     }

@@ -3,71 +3,33 @@
 //! Nothing waits for a response: what is offered is sent or counted, and [`Rehearsal::turn`] handles what comes
 //! back, one thing at a time.
 
-mod doubts;
 mod judgeable;
 mod pairs;
+mod pending_differences;
+mod settings;
 mod writes;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
+pub use self::settings::{First, RehearsalSettings};
 use self::{
-    doubts::{Doubts, Side},
     pairs::Pairs,
+    pending_differences::{PendingDifferences, Side},
     writes::Writes,
 };
 use crate::{
     compare::{
-        Counted, DifferenceKind, Doubt, Example, ExcludedColumns, NotCompared, PageStep, Settled, Tally,
-        Terms, Verdict, WholeReads, compare,
+        Counted, DifferenceKind, Example, NotCompared, PageStep, PendingDifference, Settled, Tally, Terms,
+        Verdict, WholeReads, compare,
     },
     digest::ResponseDigest,
     exchange::{Effect, Page, RecordedExchange},
-    gate::Permissions,
     skipped::Skipped,
     statement::{StatementCache, Unstable},
-    target::{Ask, Extent, Outcome, Purpose, Target, Told},
+    target::{Completed, Extent, Outcome, Purpose, Target, TargetRequest},
 };
-
-/// How a rehearsal goes.
-#[derive(Debug, Clone)]
-pub struct RehearsalSettings {
-    /// What may be sent.
-    pub permissions: Permissions,
-    /// Columns that are not compared.
-    pub excluded: ExcludedColumns,
-    /// How long after a difference both are asked again; each further time after twice as long.
-    pub ask_again_after: Duration,
-    /// The share of reads of which the first cluster is asked twice, from 0 to 1.
-    pub noise_share: f64,
-    /// For how long writes that were not sent make reads of their table incomparable, where the first cluster
-    /// cannot be asked again; none means for ever.
-    pub unsent_writes_count_for: Option<Duration>,
-}
-
-impl Default for RehearsalSettings {
-    fn default() -> Self {
-        Self {
-            permissions: Permissions::default(),
-            excluded: ExcludedColumns::new(),
-            ask_again_after: Duration::from_secs(1),
-            noise_share: 0.0,
-            unsent_writes_count_for: None,
-        }
-    }
-}
-
-/// The first cluster, where it can be asked.
-#[derive(Debug)]
-pub enum First {
-    /// Only what was recorded of it is known.
-    Recorded,
-    /// It has answered, and may be asked again.
-    AskedAgain(Target),
-    /// It is asked the same at the same time: what was recorded does not count.
-    AskedBeside(Target),
-}
 
 /// Exchanges of one cluster on their way to another.
 #[derive(Debug)]
@@ -79,7 +41,7 @@ pub struct Rehearsal {
     tally: Tally,
     reads: WholeReads,
     pairs: Pairs,
-    doubts: Doubts,
+    doubts: PendingDifferences,
     writes: Writes,
 }
 
@@ -110,7 +72,7 @@ impl Rehearsal {
             tally: Tally::default(),
             reads: WholeReads::default(),
             pairs: Pairs::default(),
-            doubts: Doubts::default(),
+            doubts: PendingDifferences::default(),
             writes: Writes::default(),
         }
     }
@@ -142,27 +104,27 @@ impl Rehearsal {
             self.leave_out(&exchange, why);
             return false;
         }
-        let ask = Ask {
+        let request = TargetRequest {
             exchange: Arc::clone(&exchange),
             extent: Extent::Page,
             purpose: Purpose::First,
         };
-        if let Err(why) = self.other.send(ask.clone()) {
+        if let Err(why) = self.other.send(request.clone()) {
             self.leave_out(&exchange, why);
             return false;
         }
         self.count(&exchange, Counted::Execution);
         self.note_write(&exchange, true);
         match &self.first {
-            First::AskedBeside(first) => match first.send(ask) {
+            First::Beside(first) => match first.send(request) {
                 Ok(()) => self.pairs.expect(exchange.number),
                 Err(_) => self.count(&exchange, Counted::NotCompared(NotCompared::FirstUnknown)),
             },
-            First::Recorded | First::AskedAgain(_) => {
+            First::Recorded | First::CanRepeat(_) => {
                 if let Some(latency) = exchange.latency {
                     self.count(&exchange, Counted::FirstAnswered(latency));
                 }
-                self.ask_for_noise(&exchange, &exchange.response);
+                self.repeat_for_noise(&exchange, &exchange.response);
             }
         }
         true
@@ -174,7 +136,7 @@ impl Rehearsal {
         let first = async {
             match &mut self.first {
                 First::Recorded => None,
-                First::AskedAgain(first) | First::AskedBeside(first) => first.told().await,
+                First::CanRepeat(first) | First::Beside(first) => first.completed().await,
             }
         };
         let when_due = async {
@@ -184,9 +146,9 @@ impl Rehearsal {
             }
         };
         tokio::select! {
-            Some(told) = self.other.told() => self.other_told(told),
-            Some(told) = first => {
-                self.first_told(told);
+            Some(completed) = self.other.completed() => self.other_completed(completed),
+            Some(completed) = first => {
+                self.first_completed(completed);
                 Turn::NOTHING
             }
             () = when_due => {
@@ -199,14 +161,14 @@ impl Rehearsal {
 
     /// As [`turn`](Self::turn), for what is there now.
     pub fn try_turn(&mut self) -> Option<Turn> {
-        if let Some(told) = self.other.try_told() {
-            return Some(self.other_told(told));
+        if let Some(completed) = self.other.try_completed() {
+            return Some(self.other_completed(completed));
         }
         let first = match &mut self.first {
             First::Recorded => None,
-            First::AskedAgain(first) | First::AskedBeside(first) => first.try_told(),
+            First::CanRepeat(first) | First::Beside(first) => first.try_completed(),
         };
-        self.first_told(first?);
+        self.first_completed(first?);
         Some(Turn::NOTHING)
     }
 
@@ -214,7 +176,7 @@ impl Rehearsal {
     pub fn waiting(&self) -> usize {
         let first = match &self.first {
             First::Recorded => 0,
-            First::AskedAgain(first) | First::AskedBeside(first) => first.waiting(),
+            First::CanRepeat(first) | First::Beside(first) => first.waiting(),
         };
         self.other.waiting().max(first)
     }
@@ -235,10 +197,10 @@ impl Rehearsal {
         self.waiting() > 0 || !self.doubts.is_empty()
     }
 
-    fn other_told(&mut self, told: Told) -> Turn {
-        let Told { ask, outcome } = told;
-        let exchange = ask.exchange;
-        match ask.purpose {
+    fn other_completed(&mut self, completed: Completed) -> Turn {
+        let Completed { request, outcome } = completed;
+        let exchange = request.exchange;
+        match request.purpose {
             Purpose::Noise => Turn::NOTHING,
             Purpose::Again(_) => {
                 self.answered_again(exchange.number, Side::Other, outcome);
@@ -263,10 +225,10 @@ impl Rehearsal {
         }
     }
 
-    fn first_told(&mut self, told: Told) {
-        let Told { ask, outcome } = told;
-        let exchange = ask.exchange;
-        match (ask.purpose, outcome) {
+    fn first_completed(&mut self, completed: Completed) {
+        let Completed { request, outcome } = completed;
+        let exchange = request.exchange;
+        match (request.purpose, outcome) {
             (Purpose::Again(_), outcome) => self.answered_again(exchange.number, Side::First, outcome),
             (Purpose::Noise, Outcome::Answered { response, .. }) => {
                 let Some(before) = self.pairs.take_noise(exchange.number) else {
@@ -283,7 +245,7 @@ impl Rehearsal {
             }
             (Purpose::First, Outcome::Answered { response, latency }) => {
                 self.count(&exchange, Counted::FirstAnswered(latency));
-                self.ask_for_noise(&exchange, &response);
+                self.repeat_for_noise(&exchange, &response);
                 if let Some((expected, actual)) = self.pairs.first(exchange.number, response) {
                     self.judge(&exchange, &expected, actual);
                 }
@@ -298,12 +260,12 @@ impl Rehearsal {
 
     fn other_answered(&mut self, exchange: &Arc<RecordedExchange>, actual: Option<ResponseDigest>) {
         match &self.first {
-            First::AskedBeside(_) => {
+            First::Beside(_) => {
                 if let Some((expected, actual)) = self.pairs.other(exchange.number, actual) {
                     self.judge(exchange, &expected, actual);
                 }
             }
-            First::Recorded | First::AskedAgain(_) => self.judge(exchange, &exchange.response, actual),
+            First::Recorded | First::CanRepeat(_) => self.judge(exchange, &exchange.response, actual),
         }
     }
 
@@ -367,7 +329,7 @@ impl Rehearsal {
         // Of what was recorded nothing but this page is known.
         let is_page = self.first_is_recorded() || (!has_more(&digests.0) && !has_more(&digests.1));
         let extent = if is_page { extent } else { Extent::Whole };
-        let doubt = Doubt::new(Arc::clone(exchange), extent, terms, is_sum, digests);
+        let doubt = PendingDifference::new(Arc::clone(exchange), extent, terms, is_sum, digests);
         let due = Instant::now() + self.settings.ask_again_after;
         if !self.doubts.add(doubt, due) {
             self.count(exchange, Counted::NotCompared(NotCompared::TooManyDoubts));
@@ -377,16 +339,16 @@ impl Rehearsal {
     fn ask_again(&mut self, now: Instant) {
         while let Some((exchange, extent, attempt)) = self.doubts.take_due(now) {
             let number = exchange.number;
-            let ask = Ask {
+            let request = TargetRequest {
                 exchange,
                 extent,
                 purpose: Purpose::Again(attempt),
             };
             let first = match &self.first {
                 First::Recorded => Ok(()),
-                First::AskedAgain(first) | First::AskedBeside(first) => first.send(ask.clone()),
+                First::CanRepeat(first) | First::Beside(first) => first.send(request.clone()),
             };
-            if let Err(why) = first.and_then(|()| self.other.send(ask)) {
+            if let Err(why) = first.and_then(|()| self.other.send(request)) {
                 self.answered_again(number, Side::Other, Outcome::Skipped(why));
             }
         }
@@ -450,9 +412,9 @@ impl Rehearsal {
         }
     }
 
-    fn ask_for_noise(&mut self, exchange: &Arc<RecordedExchange>, expected: &ResponseDigest) {
+    fn repeat_for_noise(&mut self, exchange: &Arc<RecordedExchange>, expected: &ResponseDigest) {
         let first = match &self.first {
-            First::AskedAgain(first) | First::AskedBeside(first) => first,
+            First::CanRepeat(first) | First::Beside(first) => first,
             First::Recorded => return,
         };
         let request = &exchange.request;
@@ -460,12 +422,12 @@ impl Rehearsal {
         if !is_fit || !is_sampled(exchange.number, self.settings.noise_share) {
             return;
         }
-        let ask = Ask {
+        let request = TargetRequest {
             exchange: Arc::clone(exchange),
             extent: Extent::Page,
             purpose: Purpose::Noise,
         };
-        if first.send(ask).is_ok() {
+        if first.send(request).is_ok() {
             self.pairs.expect_noise(exchange.number, expected.clone());
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn envelope(
     dialect: Dialect,
     stream_id: StreamId,
 ) -> Result<Envelope, EncodeError> {
-    let exchange = &*job.ask.exchange;
+    let exchange = &*job.request.exchange;
     let statements = &exchange.request.statements;
     let values: Vec<ValuesBuf> = statements.iter().map(values).collect::<Result<_, _>>()?;
     let request = match exchange.request.batch {

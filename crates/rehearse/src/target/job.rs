@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Ask, Extent, Purpose};
+use super::{Extent, Purpose, TargetRequest};
 use crate::{
     digest::{ResponseDigest, RowsDigester},
     exchange::{RecordedExchange, ValueContent},
@@ -13,10 +13,10 @@ use crate::{
 /// A request on its way through queues and connections.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) ask: Ask,
+    pub(super) request: TargetRequest,
     /// Where its page begins, as this cluster has said.
     pub(super) paging_state: Option<Bytes>,
-    /// How often a node had forgotten its statement.
+    /// UNPREPARED responses so far.
     pub(super) unprepared: u8,
     /// The pages before, where all are asked for.
     pub(super) pages: Option<Box<PagesBefore>>,
@@ -31,9 +31,9 @@ pub(super) struct PagesBefore {
 }
 
 impl Job {
-    pub(super) fn new(ask: Ask) -> Self {
+    pub(super) fn new(request: TargetRequest) -> Self {
         Self {
-            ask,
+            request,
             paging_state: None,
             unprepared: 0,
             pages: None,
@@ -42,8 +42,8 @@ impl Job {
 
     /// Whether a later request may ask for the page after this one.
     pub(super) fn expects_page(&self) -> bool {
-        let has_more = matches!(&self.ask.exchange.response, ResponseDigest::Rows(rows) if rows.has_more);
-        has_more && self.ask.purpose == Purpose::First && self.ask.extent == Extent::Page
+        let has_more = matches!(&self.request.exchange.response, ResponseDigest::Rows(rows) if rows.has_more);
+        has_more && self.request.purpose == Purpose::First && self.request.extent == Extent::Page
     }
 }
 

@@ -2,7 +2,7 @@
 //! sender wait.
 //!
 //! ```text
-//! send ── pages ──> route ──> set of connections ──> slot (one connection, opened again and again) ──> pipeline ──> Told
+//! send ── pages ──> route ──> set of connections ──> slot (one connection, opened again and again) ──> pipeline ──> Completed
 //! ```
 //! Connections are shared by all requests and chosen by load. Version 5 says the keyspace in each request; for
 //! older versions there is a set of connections for each keyspace, on which `USE` was sent.
@@ -74,7 +74,7 @@ impl TargetSettings {
 
 /// A request to send.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct TargetRequest {
     /// What is asked, and what another cluster has answered.
     pub exchange: Arc<RecordedExchange>,
     /// How much of its result.
@@ -97,7 +97,7 @@ pub enum Extent {
 pub enum Purpose {
     /// To be compared.
     First,
-    /// Because the responses differed, for the so-manieth time.
+    /// Because the responses differed, for the nth time.
     Again(u8),
     /// To know how much two responses of one cluster differ.
     Noise,
@@ -105,9 +105,9 @@ pub enum Purpose {
 
 /// What became of a request.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Completed {
     /// The request.
-    pub ask: Ask,
+    pub request: TargetRequest,
     /// What came back.
     pub outcome: Outcome,
 }
@@ -131,7 +131,7 @@ pub enum Outcome {
 pub struct Target {
     core: Arc<Core>,
     sets: Arc<Sets>,
-    told: mpsc::UnboundedReceiver<Told>,
+    completed: mpsc::UnboundedReceiver<Completed>,
 }
 
 /// What all connections share.
@@ -141,7 +141,7 @@ struct Core {
     prepared: Mutex<PreparedCache>,
     pages: Mutex<Pages>,
     /// Bounded by what may wait: it holds no more than were sent and not received.
-    told: mpsc::UnboundedSender<Told>,
+    completed: mpsc::UnboundedSender<Completed>,
     waiting: AtomicUsize,
     waiting_bytes: AtomicUsize,
     counters: Counters,
@@ -171,27 +171,31 @@ pub struct TargetCounts {
 impl Target {
     /// Begins to connect, on the current tokio runtime.
     pub fn open(settings: TargetSettings) -> Self {
-        let (sender, told) = mpsc::unbounded_channel();
+        let (sender, completed) = mpsc::unbounded_channel();
         let core = Arc::new(Core {
             settings,
             prepared: Mutex::default(),
             pages: Mutex::default(),
-            told: sender,
+            completed: sender,
             waiting: AtomicUsize::new(0),
             waiting_bytes: AtomicUsize::new(0),
             counters: Counters::default(),
         });
         let sets = Sets::open(&core);
-        Self { core, sets, told }
+        Self {
+            core,
+            sets,
+            completed,
+        }
     }
 
-    /// Sends a request, and never waits. What becomes of it [is told](Self::told) later.
+    /// Sends a request, and never waits. What becomes of it [comes later](Self::completed).
     ///
     /// # Errors
-    /// If too many wait: then nothing will be told of it.
-    pub fn send(&self, ask: Ask) -> Result<(), Skipped> {
+    /// If too many wait: then nothing comes later.
+    pub fn send(&self, request: TargetRequest) -> Result<(), Skipped> {
         let core = &self.core;
-        let bytes = weight(&ask.exchange);
+        let bytes = weight(&request.exchange);
         let settings = &core.settings;
         let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting
             || core.waiting_bytes.load(Ordering::Relaxed) + bytes > settings.most_waiting_bytes;
@@ -200,18 +204,18 @@ impl Target {
         }
         core.waiting.fetch_add(1, Ordering::Relaxed);
         core.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.look_up_page(Job::new(ask));
+        self.look_up_page(Job::new(request));
         Ok(())
     }
 
     fn look_up_page(&self, job: Job) {
-        let number = job.ask.exchange.number;
+        let number = job.request.exchange.number;
         let mut evicted = Vec::new();
         if job.expects_page() {
             evicted = self.core.pages().expect(number);
         }
-        match job.ask.exchange.request.page {
-            Page::After(before) if job.ask.extent == Extent::Page => {
+        match job.request.exchange.request.page {
+            Page::After(before) if job.request.extent == Extent::Page => {
                 let found = self.core.pages().take(before, job);
                 match found {
                     pages::Found::Ready(job) => self.sets.route(&self.core, job),
@@ -227,26 +231,26 @@ impl Target {
     }
 
     /// Waits until it is known what became of a request. Cancel safe.
-    pub async fn told(&mut self) -> Option<Told> {
-        let told = self.told.recv().await?;
-        self.received(&told);
-        Some(told)
+    pub async fn completed(&mut self) -> Option<Completed> {
+        let completed = self.completed.recv().await?;
+        self.received(&completed);
+        Some(completed)
     }
 
     /// What became of a request, if it is known now.
-    pub fn try_told(&mut self) -> Option<Told> {
-        let told = self.told.try_recv().ok()?;
-        self.received(&told);
-        Some(told)
+    pub fn try_completed(&mut self) -> Option<Completed> {
+        let completed = self.completed.try_recv().ok()?;
+        self.received(&completed);
+        Some(completed)
     }
 
-    fn received(&self, told: &Told) {
-        let bytes = weight(&told.ask.exchange);
+    fn received(&self, completed: &Completed) {
+        let bytes = weight(&completed.request.exchange);
         self.core.waiting.fetch_sub(1, Ordering::Relaxed);
         self.core.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Requests of which nothing was told yet.
+    /// Requests that have not completed.
     pub fn waiting(&self) -> usize {
         self.core.waiting.load(Ordering::Relaxed)
     }
@@ -279,10 +283,10 @@ impl Core {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what became of a request; nobody may be left who listens.
+    /// Hands over what became of a request; its sender may be gone.
     fn finish(&self, job: Job, outcome: Outcome) {
-        let _ = self.told.send(Told {
-            ask: job.ask,
+        let _ = self.completed.send(Completed {
+            request: job.request,
             outcome,
         });
     }

@@ -67,7 +67,7 @@ pub(super) struct Pipeline<'c> {
 }
 
 const READ_LEN: usize = 64 << 10;
-/// How often deadlines are looked at.
+/// The interval at which deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);
 /// Requests that are taken from the queue at a time.
 const BURST: usize = 128;
@@ -101,7 +101,7 @@ impl<'c> Pipeline<'c> {
         }
     }
 
-    /// Serves until the connection is lost or nobody sends any more.
+    /// Serves until the connection is lost or its sender is gone.
     pub(super) async fn run(mut self, jobs: &mut UnboundedReceiver<Job>, timeout: Duration) -> Stopped {
         let stopped = self.serve(jobs, timeout).await;
         self.give_up();
@@ -172,7 +172,7 @@ impl<'c> Pipeline<'c> {
 
     fn start(&mut self, job: Job) {
         let has_keyspaces = has_keyspaces(self.dialect.version);
-        if !has_keyspaces && job.ask.exchange.request.keyspace.as_ref() != self.keyspace {
+        if !has_keyspaces && job.request.exchange.request.keyspace.as_ref() != self.keyspace {
             return self.send_back(job);
         }
         let ids = match self.ids(&job) {
@@ -183,7 +183,7 @@ impl<'c> Pipeline<'c> {
             return self.ready.push_front(job);
         };
         let keyspace = job
-            .ask
+            .request
             .exchange
             .request
             .keyspace
@@ -218,7 +218,7 @@ impl<'c> Pipeline<'c> {
     /// # Errors
     /// The first that has to be prepared.
     fn ids(&self, job: &Job) -> Result<encode::Ids, PreparedKey> {
-        let request = &job.ask.exchange.request;
+        let request = &job.request.exchange.request;
         let id = |statement: &crate::exchange::RecordedStatement| {
             if !statement.is_prepared {
                 return Ok(None);
@@ -360,7 +360,7 @@ impl<'c> Pipeline<'c> {
             .paging_state
             .map(|state| Bytes::copy_from_slice(state.0));
         let key = self.core.settings.digest_key;
-        if job.ask.extent == Extent::Page {
+        if job.request.extent == Extent::Page {
             let mut digester = RowsDigester::new(key);
             digester.add(rows);
             return self.answer(
@@ -396,7 +396,7 @@ impl<'c> Pipeline<'c> {
 
     /// The statement that the node has forgotten; all of the request, if it is not said which.
     fn forget(&self, job: &Job, details: &ErrorDetails<'_>) {
-        let request = &job.ask.exchange.request;
+        let request = &job.request.exchange.request;
         let mut prepared = self.core.prepared();
         for statement in request
             .statements
@@ -421,7 +421,7 @@ impl<'c> Pipeline<'c> {
     fn answer(&mut self, job: Job, response: ResponseDigest, latency: Duration, paging_state: Option<Bytes>) {
         self.status.done();
         let waiting = match job.expects_page() {
-            true => self.core.pages().came(job.ask.exchange.number, paging_state),
+            true => self.core.pages().came(job.request.exchange.number, paging_state),
             false => Vec::new(),
         };
         self.core.finish(job, Outcome::Answered { response, latency });

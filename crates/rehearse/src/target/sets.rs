@@ -71,7 +71,7 @@ impl Sets {
 
     fn connections_for(&self, core: &Arc<Core>, job: &Job) -> Option<Arc<[Slot]>> {
         let without = self.of(core, None)?;
-        let keyspace = &job.ask.exchange.request.keyspace;
+        let keyspace = &job.request.exchange.request.keyspace;
         // Until a connection is open it is not known: then it sends the request back here.
         let needs_own = keyspace.is_some() && without.iter().any(|slot| slot.status.lacks_keyspaces());
         match needs_own {
@@ -130,7 +130,7 @@ impl Core {
     /// Tells that the cluster refuses a request's keyspace.
     pub(super) fn refuse(&self, job: Job, code: i32) {
         if job.expects_page() {
-            for next in self.pages().failed(job.ask.exchange.number) {
+            for next in self.pages().failed(job.request.exchange.number) {
                 self.abandon(next, Skipped::NoFurtherPage);
             }
         }
@@ -140,7 +140,7 @@ impl Core {
 
     /// Tells that no response will come, to those who wait for its next page too.
     pub(super) fn abandon(&self, job: Job, why: Skipped) {
-        let number = job.ask.exchange.number;
+        let number = job.request.exchange.number;
         let waiting = if job.expects_page() {
             self.pages().failed(number)
         } else {

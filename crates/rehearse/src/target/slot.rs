@@ -50,7 +50,7 @@ const DOWN: u8 = 1;
 const OPEN: u8 = 2;
 /// Open, with a version that says no keyspace in requests.
 const OPEN_WITHOUT_KEYSPACES: u8 = 3;
-/// The keyspace is refused: requests are told so.
+/// The keyspace is refused, and so is every request for it.
 const REFUSING: u8 = 4;
 
 impl SlotStatus {
@@ -75,7 +75,7 @@ impl SlotStatus {
     }
 }
 
-/// A connection that is kept open until nobody can send any more.
+/// A connection that is kept open as long as its sender lives.
 pub(super) struct KeptOpen {
     pub(super) core: Arc<Core>,
     pub(super) sets: Weak<Sets>,

@@ -147,7 +147,7 @@ mod tests {
             .collect();
         let mut values = Vec::new();
         hash_keys(&mut values, who, keys.iter().map(|key| &key[..]), 2);
-        assert_eq!(values.len(), 1_024, "a single byte tells nothing");
+        assert_eq!(values.len(), 1_024, "single bytes are left out");
         let last = values[1_023];
         assert_eq!((last.key, last.column), (1_023, 0));
         assert_eq!(Some(last.hash), hash(who.0, who.1, &1_023_u16.to_be_bytes()));

@@ -90,18 +90,18 @@ impl<'a> Page<'a> {
     }
 
     /// The problem before it that has the whole mechanism of the same rule.
-    pub(super) fn told_by(&self, ranked: &Ranked<'_>, rule: &str) -> Option<Ranked<'a>> {
+    pub(super) fn explained_by(&self, ranked: &Ranked<'_>, rule: &str) -> Option<Ranked<'a>> {
         let before = self.index.problems.iter();
         let mut before = before.take_while(|other| other.rank < ranked.rank);
-        let is_told = |other: &&Ranked<'a>| {
+        let explains = |other: &&Ranked<'a>| {
             let first = self.index.findings_of(other.problem).into_iter().next();
             first.is_some_and(|finding| finding.rule == rule)
         };
-        before.find(is_told).copied()
+        before.find(explains).copied()
     }
 
     /// The same of all notes.
-    pub(super) fn is_told(&self, finding: &FindingReport) -> bool {
+    pub(super) fn is_repeated_note(&self, finding: &FindingReport) -> bool {
         let notes = self.index.notes.iter().take(MOST_NOTES);
         let findings = notes.flat_map(|note| self.index.findings_of(note));
         let mut before = findings.take_while(|other| other.id != finding.id);

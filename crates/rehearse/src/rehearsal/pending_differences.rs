@@ -7,18 +7,18 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{compare::Doubt, digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
+use crate::{compare::PendingDifference, digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
 
 /// Differences that wait to be looked at again, by the number of their exchange.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct PendingDifferences {
     doubts: HashMap<u64, Waiting>,
     due: BTreeSet<(Instant, u64)>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    doubt: Doubt,
+    doubt: PendingDifference,
     first: Option<ResponseDigest>,
     other: Option<ResponseDigest>,
 }
@@ -30,12 +30,12 @@ pub(super) enum Side {
     Other,
 }
 
-impl Doubts {
+impl PendingDifferences {
     /// Each keeps a request with its values.
     const MOST: usize = 1_000;
 
     /// Adds one; whether there is room.
-    pub(super) fn add(&mut self, doubt: Doubt, due: Instant) -> bool {
+    pub(super) fn add(&mut self, doubt: PendingDifference, due: Instant) -> bool {
         if self.doubts.len() >= Self::MOST {
             return false;
         }
@@ -58,7 +58,7 @@ impl Doubts {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// What is to be asked now, and for the so-manieth time.
+    /// What is to be asked now, and for the nth time.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Arc<RecordedExchange>, Extent, u8)> {
         let &(due, number) = self.due.first()?;
         if due > now {
@@ -81,7 +81,7 @@ impl Doubts {
         side: Side,
         response: ResponseDigest,
         is_other_alone: bool,
-    ) -> Option<(&mut Doubt, Option<ResponseDigest>, ResponseDigest)> {
+    ) -> Option<(&mut PendingDifference, Option<ResponseDigest>, ResponseDigest)> {
         let waiting = self.doubts.get_mut(&number)?;
         match side {
             Side::First => waiting.first = Some(response),
@@ -94,11 +94,11 @@ impl Doubts {
         Some((&mut waiting.doubt, waiting.first.take(), other))
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<Doubt> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<PendingDifference> {
         self.doubts.remove(&number).map(|waiting| waiting.doubt)
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Doubt> {
+    pub(super) fn take_all(&mut self) -> Vec<PendingDifference> {
         self.due.clear();
         self.doubts.drain().map(|(_, waiting)| waiting.doubt).collect()
     }

@@ -1,0 +1,83 @@
+//! Name and password that nodes may want, and the file that the password is in.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use cqlens_proxy::files::{self, Limit};
+
+/// How cqlens logs in.
+#[derive(Debug, Clone, clap::Args)]
+#[command(group = clap::ArgGroup::new("password_source").args(["password", "password_file"]))]
+pub(super) struct LoginArgs {
+    /// User name to log in with, where nodes want one
+    #[arg(
+        long,
+        env = "CQLENS_USERNAME",
+        value_name = "NAME",
+        requires = "password_source"
+    )]
+    username: Option<String>,
+    /// Password to log in with; prefer --password-file
+    ///
+    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    password: Option<String>,
+    /// Read the password from a file
+    ///
+    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD_FILE",
+        value_name = "FILE",
+        conflicts_with = "password"
+    )]
+    password_file: Option<PathBuf>,
+}
+
+impl LoginArgs {
+    /// Reads the password from its file, if one is named: once at the start, and again at each reload.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no password.
+    pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
+        if let Some(path) = &self.password_file {
+            self.password = Some(password(path)?);
+        }
+        Ok(())
+    }
+
+    /// Name and password, once [`Self::read_password`] was called.
+    pub(super) fn credentials(&self) -> Option<(String, String)> {
+        self.username.clone().zip(self.password.clone())
+    }
+}
+
+/// A password and its line break.
+const PASSWORD_LIMIT: Limit = Limit::new("a password", 4 << 10);
+
+/// The password in the file at `path`; warns of one that other users can read.
+pub(super) fn password(path: &Path) -> anyhow::Result<String> {
+    let text = files::read_text(path, PASSWORD_LIMIT)
+        .with_context(|| format!("cannot read the password file {}", path.display()))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let password = line.strip_suffix('\r').unwrap_or(line);
+    ensure!(
+        !password.is_empty(),
+        "the password file {} is empty",
+        path.display()
+    );
+    ensure!(
+        !password.contains('\n'),
+        "the password file {} has more than one line",
+        path.display()
+    );
+    files::warn_if_exposed(path, "password");
+    Ok(password.to_owned())
+}
