@@ -17,6 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use cqlens::sink::{Retention, SnapshotDir};
+use cqlens_audit::window::Detail;
 
 const HOURS: i64 = 720;
 const PROXIES: i64 = 2;
@@ -56,7 +57,7 @@ fn write(folder: &Path, hour: i64, proxies: i64) -> anyhow::Result<()> {
     let dir = SnapshotDir::open(folder, Retention::default())?;
     for proxy in 0..proxies {
         let mut snapshot = fleet::snapshot(&format!("proxy-{proxy}"), hour * 60, 60);
-        snapshot.window.condense();
+        snapshot.window.condense(Detail::Hour);
         dir.write(&snapshot)?;
     }
     Ok(())

@@ -34,15 +34,15 @@ pub(super) struct ObserverArgs {
     /// Write a snapshot of every window, for `cqlens report`
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
-    /// Merge snapshots that are older into one for each hour (UTC), such as 2d or 12h
+    /// Merge snapshots that are older into one for each hour (UTC), such as 1d or 12h
     ///
     /// Only snapshots of this source are merged. `off` leaves every window a file of its own.
-    #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "2d", value_parser = age_or_off, hide_short_help = true)]
+    #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "1d", value_parser = age_or_off, hide_short_help = true)]
     keep_minutes: OrOff,
     /// Merge snapshots that are older into one for each day (UTC)
     ///
     /// Only snapshots of this source are merged. `off` leaves them as they are.
-    #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "30d", value_parser = age_or_off, hide_short_help = true)]
+    #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "14d", value_parser = age_or_off, hide_short_help = true)]
     keep_hours: OrOff,
     /// Remove snapshots that are older, such as 400d or 12h
     ///
@@ -51,7 +51,7 @@ pub(super) struct ObserverArgs {
     keep: OrOff,
     /// Remove the oldest snapshots beyond this size, such as 512MiB
     ///
-    /// Only snapshots of this source count and are removed, and the latest one stays. From three quarters of it on, the
+    /// Only snapshots of this source count and are removed, and the latest one stays. From 15/16 of it on, the
     /// oldest ones are merged earlier than --keep-minutes and --keep-hours say. `off` keeps all.
     #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off, hide_short_help = true)]
     keep_bytes: SizeOrOff,

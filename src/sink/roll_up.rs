@@ -23,7 +23,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cqlens_audit::window::Limits;
+use cqlens_audit::window::{Detail, Limits};
 
 use super::{
     file::now_in,
@@ -37,7 +37,7 @@ pub struct RollUp {
     pub minutes: Option<Duration>,
     /// Files that were written longer ago become one for each day.
     pub hours: Option<Duration>,
-    /// From three quarters of so many bytes on, the oldest files are merged whatever their age: what would be removed
+    /// From 15/16 of so many bytes on, the oldest files are merged whatever their age: what would be removed
     /// for want of room is worth more as an hour or a day.
     pub bytes: Option<u64>,
     /// How much a merged window holds.
@@ -55,6 +55,8 @@ struct Worker {
     pause: u32,
     /// Whether the last attempt failed, which was logged.
     is_stuck: bool,
+    /// Whether files are merged early, which was logged.
+    is_tight: bool,
 }
 
 /// How much of a stamp, `20261121T060000000Z`, files of one day and of one hour have in common.
@@ -95,6 +97,7 @@ impl Worker {
             settled: BTreeMap::new(),
             pause: 0,
             is_stuck: false,
+            is_tight: false,
         }
     }
 
@@ -131,6 +134,7 @@ impl Worker {
         let Some(due) = self.due(source)? else {
             return Ok(());
         };
+        self.tell_early(&due);
         let left = merging::merge(&self.folder, &due, self.roll_up.limits)?;
         tracing::debug!(files = due.group().len(), left, period = %due.period, "merged old snapshots");
         if left > 1 {
@@ -139,14 +143,24 @@ impl Worker {
         Ok(())
     }
 
-    /// The next hour or day of which there are several files, all of them old enough.
+    /// Logs once that files are merged for want of bytes.
+    fn tell_early(&mut self, due: &Due) {
+        if due.is_early && !std::mem::replace(&mut self.is_tight, true) {
+            let folder = self.folder.display();
+            tracing::warn!(
+                "snapshots in {folder} take up nearly as much as `keep-bytes` says: the oldest become hours and days before                  `keep-minutes` and `keep-hours` say so"
+            );
+        }
+    }
+
+    /// The next hour or day of which there are several files, all of them old enough, or early for want of bytes.
     fn due(&self, source: &str) -> io::Result<Option<Due>> {
         let mut files = SnapshotFile::of_source(source, &self.folder)?;
         files.sort_by(|one, other| (&one.stamp, &one.path).cmp(&(&other.stamp, &other.path)));
         let now = now_in(&self.folder)?;
         let (minutes, hours) = (self.roll_up.minutes, self.roll_up.hours);
         let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-        let is_tight = self.roll_up.bytes.is_some_and(|limit| bytes > limit / 4 * 3);
+        let is_tight = self.roll_up.bytes.is_some_and(|limit| bytes > limit / 16 * 15);
         let of_age = |digits, age: Option<Duration>| {
             age.and_then(|age| self.first(source, &files, digits, |range| is_old(&files[range], age, now)))
         };
@@ -156,11 +170,19 @@ impl Worker {
             age.filter(|_| is_tight)
                 .and_then(|_| self.first(source, &files, digits, is_over))
         };
+        let become_one = |detail, is_early| move |found| (detail, is_early, found);
         let due = of_age(DAY, hours)
-            .or_else(|| of_age(HOUR, minutes))
-            .or_else(|| of_any_age(HOUR, minutes))
-            .or_else(|| of_any_age(DAY, hours));
-        Ok(due.map(|(period, range)| Due { period, files, range }))
+            .map(become_one(Detail::Day, false))
+            .or_else(|| of_age(HOUR, minutes).map(become_one(Detail::Hour, false)))
+            .or_else(|| of_any_age(HOUR, minutes).map(become_one(Detail::Hour, true)))
+            .or_else(|| of_any_age(DAY, hours).map(become_one(Detail::Day, true)));
+        Ok(due.map(|(detail, is_early, (period, range))| Due {
+            period,
+            detail,
+            is_early,
+            files,
+            range,
+        }))
     }
 
     /// The first period with several files that may become fewer, and where they are.
@@ -182,6 +204,10 @@ impl Worker {
 struct Due {
     /// The source, and the hour or the day.
     period: String,
+    /// How much detail the one has.
+    detail: Detail,
+    /// For want of bytes.
+    is_early: bool,
     files: Vec<SnapshotFile>,
     range: Range<usize>,
 }

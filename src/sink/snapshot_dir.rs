@@ -45,6 +45,8 @@ pub struct SnapshotDir {
 #[derive(Debug, Default)]
 struct RemovalLog {
     files: u64,
+    /// Those of them that were younger than they may be: for want of bytes.
+    early: u64,
     bytes: u64,
     /// When removed files were last logged.
     at: Option<SystemTime>,
@@ -115,7 +117,7 @@ impl SnapshotDir {
         let surplus = self.retention.surplus(&kept, now);
         for file in &kept[..surplus] {
             match fs::remove_file(&file.path) {
-                Ok(()) => self.removed(file.bytes),
+                Ok(()) => self.removed(file, !self.retention.is_too_old(file, now)),
                 // Another process has the same source.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return self.failed(&error),
@@ -128,10 +130,11 @@ impl SnapshotDir {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn removed(&self, bytes: u64) {
+    fn removed(&self, file: &SnapshotFile, is_early: bool) {
         let mut log = self.log();
         log.files += 1;
-        log.bytes += bytes;
+        log.early += u64::from(is_early);
+        log.bytes += file.bytes;
         log.is_stuck = false;
     }
 
@@ -148,8 +151,17 @@ impl SnapshotDir {
             .at
             .is_none_or(|at| now.duration_since(at).is_ok_and(|passed| passed >= LOG_EVERY));
         if log.files > 0 && is_due {
-            let RemovalLog { files, bytes, .. } = *log;
-            tracing::info!(files, bytes, folder = %self.folder.display(), "removed old snapshots (keep, keep-bytes)");
+            let RemovalLog {
+                files, early, bytes, ..
+            } = *log;
+            let folder = self.folder.display();
+            match early {
+                0 => tracing::info!(files, bytes, %folder, "removed old snapshots (keep)"),
+                _ => tracing::warn!(
+                    files, early, bytes, %folder,
+                    "removed old snapshots, some before they were as old as `keep` says: they take up more than `keep-bytes`"
+                ),
+            }
             *log = RemovalLog {
                 at: Some(now),
                 ..RemovalLog::default()
@@ -164,18 +176,19 @@ const LOG_EVERY: Duration = Duration::from_secs(3600);
 impl Retention {
     /// How many of these, the oldest ones, are too old or too much.
     fn surplus(self, kept: &[SnapshotFile], now: SystemTime) -> usize {
-        let is_too_old = |kept: &SnapshotFile| {
-            let age = now.duration_since(kept.written).unwrap_or_default();
-            self.age.is_some_and(|limit| age > limit)
-        };
         let mut bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
         let but_the_latest = kept.len().saturating_sub(1);
         let surplus = kept[..but_the_latest].iter().take_while(|kept| {
-            let is_surplus = is_too_old(kept) || self.bytes.is_some_and(|limit| bytes > limit);
+            let is_surplus = self.is_too_old(kept, now) || self.bytes.is_some_and(|limit| bytes > limit);
             bytes -= kept.bytes;
             is_surplus
         });
         surplus.count()
+    }
+
+    fn is_too_old(self, file: &SnapshotFile, now: SystemTime) -> bool {
+        let age = now.duration_since(file.written).unwrap_or_default();
+        self.age.is_some_and(|limit| age > limit)
     }
 }
 

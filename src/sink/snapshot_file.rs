@@ -64,7 +64,7 @@ pub(super) fn write(snapshot: &Snapshot, path: &Path, to: &mut dyn Write) -> io:
 }
 
 fn compress(snapshot: &Snapshot, to: &mut dyn Write) -> io::Result<()> {
-    let mut compressed = BufWriter::new(GzEncoder::new(to, Compression::default()));
+    let mut compressed = BufWriter::new(GzEncoder::new(to, Compression::best()));
     snapshot.write(&mut compressed).map_err(failed)?;
     compressed.into_inner()?.finish()?;
     Ok(())

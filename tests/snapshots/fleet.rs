@@ -179,7 +179,7 @@ fn schema() -> String {
 }
 
 /// The same numbers on every machine.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -187,12 +187,12 @@ impl Random {
         mixed(self.0)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// Around a middle, with a long tail: a number in eight is above three times as much, as latencies are.
-    fn around(&mut self, middle: u64) -> u64 {
+    pub(crate) fn around(&mut self, middle: u64) -> u64 {
         let uniform = (self.below(1 << 20) + 1) as f64 / f64::from(1 << 20);
         let value = middle as f64 * (0.2 - 1.4 * uniform.ln());
         #[allow(
@@ -206,7 +206,7 @@ impl Random {
 }
 
 /// A hash, as those of partitions are (SplitMix64).
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -31,8 +31,10 @@ const LATEST: &str = "snapshot-v1.cqlens.json";
 
 /// All files, with what their windows have in sum: requests, executions of all patterns, partitions of all reads,
 /// reads of all tables, distinct partitions of all tables.
-const KEPT: [(&str, [u64; 5]); 2] = [
+const KEPT: [(&str, [u64; 5]); 3] = [
     (LATEST, [700, 700, 2_914, 300, 40]),
+    // With samples and heavy partitions as windows have them in memory, and a byte for each register of sketches.
+    ("snapshot-v1-in-full.cqlens.json", [700, 700, 2_914, 300, 40]),
     // With nothing but what the first version of this format had: all other fields have their defaults.
     ("snapshot-v1-first.cqlens.json", [700, 700, 2_914, 300, 40]),
 ];
@@ -142,7 +144,7 @@ fn orders() -> TableTraffic {
     for number in 0..40 {
         orders.distinct_partitions.insert(number);
         orders.top_partitions.read(number % 5);
-        orders.weights.read(number, number + 1, 100);
+        orders.weights.read(number, number + 1, 100 * (number + 1));
         orders.partition_reads.see(number, 1_000 + number, 1 << 20);
         orders.key_sizes.count(16);
         orders.inserted.inserts += 1;

@@ -5,4 +5,6 @@
 mod fleet;
 mod golden;
 mod rolled_up;
+mod shop;
+mod wire;
 mod year;

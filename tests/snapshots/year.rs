@@ -3,11 +3,42 @@
 use std::fs;
 
 use cqlens::sink::{Retention, SnapshotDir};
-use cqlens_audit::window::Snapshot;
+use cqlens_audit::window::{Detail, Snapshot};
 
-use crate::fleet;
+use crate::{fleet, shop::Shop};
 
 const PROXIES: u64 = 40;
+
+/// The defaults of `--keep-minutes`, `--keep-hours` and `--keep`, in files of a source: an hour is merged once all of it is
+/// a day old, and a day once all of it is 14 days old.
+const MINUTES: u64 = 25 * 60;
+const HOURS: u64 = 15 * 24 - 25;
+const DAYS: u64 = 400 - 14;
+
+/// Of the default of `--keep-bytes`, what there is before files are merged early.
+const BYTES: u64 = 245_000_000 / 16 * 15;
+
+/// What the files of a source are large.
+struct Sizes {
+    minute: u64,
+    hour: u64,
+    day: u64,
+}
+
+impl Sizes {
+    fn by_age(&self) -> u64 {
+        MINUTES * self.minute + HOURS * self.hour + DAYS * self.day
+    }
+
+    #[allow(clippy::print_stdout, reason = "the figures")]
+    fn print(&self, name: &str) {
+        let Self { minute, hour, day } = self;
+        println!(
+            "{name}: a minute takes up {minute} bytes, an hour {hour}, a day {day}; 400 days of a proxy {:.0} MB",
+            self.by_age() as f64 / 1e6
+        );
+    }
+}
 
 /// Bytes of the file that a snapshot becomes.
 fn bytes(snapshot: &Snapshot) -> u64 {
@@ -16,42 +47,63 @@ fn bytes(snapshot: &Snapshot) -> u64 {
     fs::metadata(dir.write(snapshot).unwrap()).unwrap().len()
 }
 
-fn merged(mut parts: impl Iterator<Item = Snapshot>) -> Snapshot {
-    let mut all = parts.next().unwrap();
-    parts.for_each(|part| all.append(part));
-    all.window.condense();
+fn merged(parts: &[Snapshot], detail: Detail) -> Snapshot {
+    let mut all = parts[0].clone();
+    parts[1..].iter().for_each(|part| all.append(part.clone()));
+    all.window.condense(detail);
+    all.parts.clear();
     all
 }
 
-/// The defaults of `--keep-minutes` and `--keep-hours`, in files of a source, and that of `--keep-bytes`.
-const MINUTES: u64 = 2 * 24 * 60;
-const HOURS: u64 = 28 * 24;
-const DAYS: u64 = 365 - 30;
-const KEEP_BYTES: u64 = 245_000_000;
+/// As if as much had passed many times more: counts are larger, and there are no other values.
+fn again(snapshot: &Snapshot, doublings: usize) -> Snapshot {
+    let mut all = snapshot.clone();
+    for _ in 0..doublings {
+        let same = all.window.clone();
+        all.window.merge(&same);
+    }
+    all
+}
 
-/// A source that has more to keep than `--keep-bytes` merges it earlier; what must fit is the year as days, with the day
-/// before as hours and the hour before as minutes.
+/// By age alone: nothing is merged early or removed for want of bytes. An hour and a day are made of a few minutes, with the
+/// counts that they would have.
 #[test]
-#[allow(clippy::print_stdout, reason = "the figures")]
 fn a_year_of_forty_proxies_takes_up_less_than_ten_gigabytes() {
-    let minute = bytes(&fleet::snapshot("proxy-a", 7, 1));
-    let hour = bytes(&merged(
-        (0..2).map(|part| fleet::snapshot("proxy-a", part * 30, 30)),
-    ));
-    let day = bytes(&merged(
-        (0..2).map(|part| fleet::snapshot("proxy-a", part * 720, 720)),
-    ));
-    let by_age = MINUTES * minute + HOURS * hour + DAYS * day;
-    let least = 60 * minute + 24 * hour + 365 * day;
-    let year = PROXIES * by_age.min(KEEP_BYTES);
-    let megabytes = |bytes: u64| bytes as f64 / 1e6;
-    println!(
-        "a minute takes up {minute} bytes, an hour {hour}, a day {day}; of a proxy a year as days {:.0} MB, all by age {:.0} MB; \
-         of {PROXIES} proxies {:.1} GB",
-        megabytes(least),
-        megabytes(by_age),
-        megabytes(year) / 1e3
-    );
-    assert!(year < 10_000_000_000, "{year} bytes");
-    assert!(least < KEEP_BYTES, "nothing of a year is removed: {least} bytes");
+    let mut shop = Shop::open();
+    let minutes: Vec<_> = (0..5).map(|_| shop.minute()).collect();
+    let hours: Vec<_> = (2..)
+        .zip(&minutes)
+        .map(|(twice, part)| again(part, twice))
+        .collect();
+    let hour = merged(&hours, Detail::Hour);
+    let days: Vec<_> = (2..5).map(|twice| again(&hour, twice)).collect();
+    let sizes = Sizes {
+        minute: bytes(&minutes[4]),
+        hour: bytes(&hour),
+        day: bytes(&merged(&days, Detail::Day)),
+    };
+    sizes.print("60 statements on 25 tables");
+    let requests = |snapshot: &Snapshot| snapshot.window.coverage.requests;
+    assert!(requests(&hour) > 60 * requests(&minutes[4]));
+    assert!(sizes.by_age() < BYTES, "{} bytes", sizes.by_age());
+    assert!(PROXIES * sizes.by_age() < 10_000_000_000);
+}
+
+/// A proxy that sees much more has fewer minutes and hours (see `docs/snapshots.md`), and all days.
+#[test]
+fn the_days_of_a_year_fit_however_busy_a_proxy_is() {
+    let hours: Vec<_> = (0..2)
+        .map(|part| fleet::snapshot("proxy-a", part * 30, 30))
+        .collect();
+    let days: Vec<_> = (0..2)
+        .map(|part| fleet::snapshot("proxy-a", part * 720, 720))
+        .collect();
+    let sizes = Sizes {
+        minute: bytes(&fleet::snapshot("proxy-a", 7, 1)),
+        hour: bytes(&merged(&hours, Detail::Hour)),
+        day: bytes(&merged(&days, Detail::Day)),
+    };
+    sizes.print("200 statements on 60 tables");
+    let least = 60 * sizes.minute + 24 * sizes.hour + DAYS * sizes.day;
+    assert!(least < BYTES, "{least} bytes");
 }

@@ -9,7 +9,7 @@ use super::{
     },
     Due,
 };
-use cqlens_audit::window::{Limits, Observed, Snapshot};
+use cqlens_audit::window::{Detail, Limits, Observed, Snapshot};
 
 /// Files before the due ones whose time is looked at: a report leaves out what overlaps with them.
 const LOOK_BACK: usize = 2;
@@ -54,13 +54,13 @@ pub(super) fn merge(folder: &Path, due: &Due, limits: Limits) -> io::Result<usiz
             _ => {
                 let next = Run::new(file, snapshot, limits);
                 if let Some(done) = run.replace(next) {
-                    done.finish(folder)?;
+                    done.finish(folder, due.detail)?;
                 }
             }
         }
     }
     if let Some(done) = run {
-        done.finish(folder)?;
+        done.finish(folder, due.detail)?;
     }
     Ok(left)
 }
@@ -113,11 +113,11 @@ impl<'f> Run<'f> {
 
     /// Writes the merged file in place of the first, and removes the others once it is on the disk. It is as old as
     /// the latest of them.
-    fn finish(mut self, folder: &Path) -> io::Result<()> {
+    fn finish(mut self, folder: &Path, detail: Detail) -> io::Result<()> {
         if self.parts.is_empty() {
             return Ok(());
         }
-        self.snapshot.window.condense();
+        self.snapshot.window.condense(detail);
         let path = &self.first.path;
         replace_dated(path, Some(self.written()), |to| {
             snapshot_file::write(&self.snapshot, path, to)

@@ -238,11 +238,35 @@ fn where_bytes_are_short_the_oldest_become_hours_and_days_before_their_time() {
         (0..steps).for_each(|_| worker.step("a"));
         folder.names().len()
     };
-    assert_eq!(merge(all * 4 / 3 + 4, 9), 12, "there is room");
+    assert_eq!(merge(all * 16 / 15 + 16, 9), 12, "there is room");
     assert_eq!(merge(all, 1), 10, "the oldest hour");
     assert_eq!(merge(1, 2), 6, "every hour that is over");
     assert_eq!(merge(1, 1), 5, "every day that is over");
     assert_eq!(merge(1, 9), 5, "the latest hour is being written");
+}
+
+#[test]
+fn that_files_are_merged_early_is_noticed() {
+    let folder = Folder::new();
+    for (hour, minute) in [(5, 0), (5, 1), (6, 0)] {
+        folder.write(
+            &snapshot("a", &format!("2026-11-20T{hour:02}:{minute:02}:00Z"), 60),
+            0,
+        );
+    }
+    let tight = |bytes| {
+        let mut worker = Worker::new(
+            folder.path(),
+            RollUp {
+                bytes: Some(bytes),
+                ..ALL
+            },
+        );
+        worker.step("a");
+        worker.is_tight
+    };
+    assert!(!tight(1 << 20));
+    assert!(tight(1));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod connections;
 mod counts;
 mod coverage;
+mod detail;
 mod load;
 mod observed;
 mod pattern;
@@ -36,6 +37,7 @@ use sketch::meter;
 pub use connections::Connections;
 pub(crate) use counts::OTHERS;
 pub use coverage::{CaptureCoverage, Coverage};
+pub use detail::Detail;
 pub use load::{InRing, Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
 pub use observed::{Interval, Observed};
 pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, Tombstones, Warned};
@@ -264,13 +266,6 @@ impl Window {
             false => OTHERS,
         };
         self.connections.entry(name.to_owned()).or_default()
-    }
-
-    /// Keeps of each table only the heaviest partitions and a small sample of rows, which are most of what a window takes
-    /// up as a file. All counts, distributions and distinct counts stay as they are; which partitions are heavy is
-    /// known with a larger error, and says so.
-    pub fn condense(&mut self) {
-        self.tables.values_mut().for_each(TableTraffic::condense);
     }
 
     /// Adds what `other` has seen.

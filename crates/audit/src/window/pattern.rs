@@ -430,6 +430,26 @@ impl Pattern {
             + entries * PER_ENTRY
     }
 
+    /// All of them, those that are empty, too.
+    pub(super) fn distributions_mut(&mut self) -> [&mut Distribution; 14] {
+        [
+            &mut self.latency_us,
+            &mut self.partitions,
+            &mut self.listed_rows,
+            &mut self.rows,
+            &mut self.response_bytes,
+            &mut self.request_bytes,
+            &mut self.large_values,
+            &mut self.collection_items,
+            &mut self.tombstones.scanned,
+            &mut self.tombstones.live_rows,
+            &mut self.unpaged_rows,
+            &mut self.paging.rows,
+            &mut self.paging.pages,
+            &mut self.scanned.partitions,
+        ]
+    }
+
     /// The class that most executions have; the worse one where two are equally frequent.
     pub fn class(&self) -> PartitionClass {
         let most = self.classes.iter().max_by_key(|&(class, count)| (count, class));

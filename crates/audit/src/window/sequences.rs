@@ -344,6 +344,29 @@ impl Sequences {
         patterns + sums.iter().sum::<usize>()
     }
 
+    /// All of them, those that are empty, too.
+    pub(super) fn distributions_mut(&mut self) -> impl Iterator<Item = &mut Distribution> {
+        let followed = self.followed.values_mut().flat_map(|reads| {
+            let links = reads.links.values_mut();
+            let links = links.flat_map(|link| [&mut link.keys, &mut link.elapsed_us]);
+            links.chain([&mut reads.operation_us])
+        });
+        let buckets = self.buckets.values_mut().flat_map(BTreeMap::values_mut);
+        let buckets = buckets.flat_map(|reads| {
+            [
+                &mut reads.partitions,
+                &mut reads.rows,
+                &mut reads.limit,
+                &mut reads.elapsed_us,
+            ]
+        });
+        let pairs = self.copies.values_mut();
+        let pairs = pairs.flat_map(|writes| writes.pairs.values_mut().map(|pair| &mut pair.apart_us));
+        let rewrites = self.rewrites.values_mut().flat_map(BTreeMap::values_mut);
+        let rewrites = rewrites.map(|writes| &mut writes.elapsed_us);
+        followed.chain(buckets).chain(pairs).chain(rewrites)
+    }
+
     /// Adds what `other` has. Where there is too much, what has the lowest ids stays, which are hashes: that is the same in any
     /// order and grouping, and what stays is counted in full.
     pub(super) fn merge(&mut self, other: &Self) {

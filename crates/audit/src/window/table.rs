@@ -4,7 +4,7 @@ use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distinct, Distribution, Heavy, InsertedRows, Largest, PartitionWeights, RepeatedValues,
+    Detail, Distinct, Distribution, Heavy, InsertedRows, Largest, PartitionWeights, RepeatedValues,
     pattern::Tombstones,
 };
 
@@ -146,13 +146,6 @@ impl NodeReads {
     }
 }
 
-/// Reports show ten partitions of a table, and three each by rows and bytes.
-const CONDENSED_PARTITIONS: usize = 16;
-const CONDENSED_WEIGHTS: usize = 8;
-
-/// A partition that has a quarter of all rows has 12 of them then, give or take 3.
-const CONDENSED_ROWS: u16 = 48;
-
 impl TableTraffic {
     /// Keeps only the heaviest partitions.
     pub(super) fn shrink(&mut self) {
@@ -174,13 +167,17 @@ impl TableTraffic {
             + self.inserted.sample.bytes()
     }
 
-    /// Keeps what a report of long ago shows: the heaviest partitions instead of all that may become heavy, and a
-    /// smaller sample of rows. Counts and distributions stay as they are.
-    pub(super) fn condense(&mut self) {
-        self.top_partitions.keep_heaviest(CONDENSED_PARTITIONS);
-        self.weights.keep_heaviest(CONDENSED_WEIGHTS);
-        if !self.inserted.sample.is_empty() {
-            self.inserted.keep_sample(CONDENSED_ROWS);
+    /// Keeps the heaviest partitions instead of all that may become heavy, and a smaller sample of rows.
+    pub(super) fn condense(&mut self, detail: Detail) {
+        self.top_partitions.keep_heaviest(Detail::PARTITIONS);
+        self.weights.keep_heaviest(Detail::WEIGHTS);
+        self.inserted.keep_sample(detail.rows());
+        for distribution in [
+            &mut self.partitions_per_read,
+            &mut self.tombstones.scanned,
+            &mut self.tombstones.live_rows,
+        ] {
+            detail.coarsen(distribution);
         }
     }
 

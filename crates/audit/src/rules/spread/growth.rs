@@ -68,7 +68,7 @@ impl Growth {
             return None;
         }
         let sampled = inserted.sample.len();
-        let is_whole = sampled < crate::window::RowSample::MOST;
+        let is_whole = inserted.is_sample_whole();
         let all = match is_whole {
             true => sampled as f64,
             false => inserted.rows.estimate() as f64,
@@ -192,7 +192,8 @@ pub(super) fn rows_go(writes: &[TableWrite<'_>]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use cqlens_cql::schema::Schema;
+    use crate::window::{Detail, Window};
+    use cqlens_cql::schema::{Schema, TableName};
 
     /// As many rows of each of a thousand partitions as their rank gives them under Zipf's law, all of them growing
     /// until the end.
@@ -220,6 +221,63 @@ mod tests {
             }
         }
         (inserted, largest)
+    }
+
+    /// Three partitions get as many rows each, a thousand an hour together.
+    fn hour(number: u64) -> Window {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        let name = TableName {
+            keyspace: "s".to_owned(),
+            table: "t".to_owned(),
+        };
+        window.count_table(&name, |traffic| {
+            for row in number * 1_000..(number + 1) * 1_000 {
+                let hash = (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+                traffic.inserted.rows.insert(hash);
+                let written = WrittenRow {
+                    partition: row % 3,
+                    bytes: 40,
+                    at: row.cast_signed() * 3_600,
+                };
+                traffic.inserted.sample.insert(hash, written);
+            }
+        });
+        window
+    }
+
+    fn merged(parts: impl IntoIterator<Item = Window>) -> Window {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap();
+        parts.for_each(|part| all.merge(&part));
+        all
+    }
+
+    #[test]
+    fn files_of_a_day_tell_how_a_partition_grows() {
+        let schema =
+            "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+                      CREATE TABLE s.t (k int, c int, v int, w int, PRIMARY KEY (k, c));";
+        let schema = Schema::from_cql(schema).unwrap();
+        let table = schema.table("s", "t").unwrap();
+        let with = |detail| {
+            move |mut window: Window| {
+                window.condense(detail);
+                window
+            }
+        };
+        let observed = (0..48).map(hour).map(with(Detail::Observed));
+        let hours: Vec<_> = observed.map(with(Detail::Hour)).collect();
+        let days = hours.chunks(24).map(|day| merged(day.to_vec()));
+        let files = merged(days.map(with(Detail::Day)));
+        let growth = |window: &Window| Growth::of(&window.tables.values().next().unwrap().inserted, table);
+        for window in [merged((0..48).map(hour)), files] {
+            let growth = growth(&window).unwrap();
+            let off = (growth.rows - 16_000.0).abs();
+            assert!(off <= growth.error * 1.5 && growth.error < 10_000.0, "{growth:?}");
+            let rate = growth.rows_per_second().unwrap();
+            assert!((rate * 3_600.0 - 333.0).abs() < 200.0, "{rate}");
+        }
     }
 
     #[test]

@@ -65,10 +65,7 @@ impl Distinct {
             return;
         }
         self.count();
-        let mut union = HllUnion::new(LG_REGISTERS).expect(SIZE_IS_VALID);
-        union.update(&self.sketch);
-        union.update(&other.sketch);
-        self.sketch = union.to_sketch(HllType::Hll8);
+        self.sketch = union([&self.sketch, &other.sketch]).to_sketch(HllType::Hll8);
     }
 
     /// The estimated number of distinct hashes.
@@ -102,6 +99,12 @@ impl Distinct {
     }
 }
 
+fn union<const MANY: usize>(sketches: [&HllSketch; MANY]) -> HllUnion {
+    let mut union = HllUnion::new(LG_REGISTERS).expect(SIZE_IS_VALID);
+    sketches.iter().for_each(|sketch| union.update(sketch));
+    union
+}
+
 impl PartialEq for Distinct {
     fn eq(&self, other: &Self) -> bool {
         self.estimate() == other.estimate()
@@ -110,7 +113,9 @@ impl PartialEq for Distinct {
 
 impl Serialize for Distinct {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        STANDARD.encode(self.sketch.serialize()).serialize(serializer)
+        // Four bits for each register instead of eight; more for the few that need them.
+        let stored = union([&self.sketch]).to_sketch(HllType::Hll4);
+        STANDARD.encode(stored.serialize()).serialize(serializer)
     }
 }
 
@@ -126,7 +131,7 @@ impl<'de> Deserialize<'de> for Distinct {
         }
         meter::charge(Self::MOST_BYTES)?;
         Ok(Self {
-            sketch,
+            sketch: union([&sketch]).to_sketch(HllType::Hll8),
             is_counted: true,
         })
     }
@@ -172,6 +177,32 @@ mod tests {
             parts.iter().for_each(|part| merged.merge(part));
             assert_eq!(merged.estimate(), whole);
         }
+    }
+
+    #[test]
+    fn a_stored_sketch_says_the_same_and_takes_up_half_a_byte_for_each_register() {
+        for many in [0, 5, 100, 300, 5_000, 1_000_000] {
+            let distinct = of(0..many);
+            let text = serde_json::to_string(&distinct).unwrap();
+            assert!(text.len() < 1_500, "{many}: {}", text.len());
+            let back: Distinct = serde_json::from_str(&text).unwrap();
+            let said = |one: &Distinct| (one.at_least(), one.estimate(), one.at_most());
+            assert_eq!(said(&back), said(&distinct), "{many}");
+            let (mut merged, mut counted) = (back, distinct);
+            let more = of(many / 2..many * 3);
+            merged.merge(&more);
+            counted.merge(&more);
+            assert_eq!(merged.estimate(), counted.estimate(), "{many}");
+        }
+    }
+
+    /// As files before had them, with a byte for each register.
+    #[test]
+    fn a_sketch_of_an_old_file_is_read() {
+        let distinct = of(0..5_000);
+        let text = format!("{:?}", STANDARD.encode(distinct.sketch.serialize()));
+        assert!(text.len() > 2_700, "{}", text.len());
+        assert_eq!(serde_json::from_str::<Distinct>(&text).unwrap(), distinct);
     }
 
     #[test]

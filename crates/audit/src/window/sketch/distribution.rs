@@ -105,6 +105,14 @@ impl Distribution {
         }
     }
 
+    /// Keeps fewer steps of a histogram, so many to the power of two for each doubling of the values, seven at most. Each
+    /// value counts as the middle of its step: within 1 / 2^(bits + 1) of it, beside the 1 % of a histogram.
+    pub(in crate::window) fn coarsen(&mut self, bits: u32) {
+        if let Values::Many(many) = &mut self.values {
+            many.coarsen(bits);
+        }
+    }
+
     /// Bytes on the heap.
     pub(in crate::window) fn bytes(&self) -> usize {
         match &self.values {
@@ -244,10 +252,8 @@ fn sum(few: &[(u64, u64)]) -> u128 {
 impl Many {
     /// Of a few, at least one.
     fn of(few: &[(u64, u64)]) -> Self {
-        let mut histogram = Histogram::new(2).expect("two significant digits are allowed");
-        histogram.auto(true);
         let mut many = Self {
-            histogram,
+            histogram: new_histogram(),
             min: u64::MAX,
             max: 0,
             sum: 0,
@@ -270,6 +276,17 @@ impl Many {
         self.sum += u128::from(value) * u128::from(times);
     }
 
+    fn coarsen(&mut self, bits: u32) {
+        let mut coarse = new_histogram();
+        for step in self.histogram.iter_recorded() {
+            let value = middle_of_step(step.value_iterated_to(), bits);
+            coarse
+                .record_n(value, step.count_at_value())
+                .expect("the histogram resizes up to the ceiling");
+        }
+        self.histogram = coarse;
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.histogram.distinct_values() * size_of::<u64>()
     }
@@ -284,6 +301,20 @@ impl Many {
         self.max = self.max.max(other.max);
         self.sum += other.sum;
     }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new(2).expect("two significant digits are allowed");
+    histogram.auto(true);
+    histogram
+}
+
+/// The middle of the step that a value is in, of which there are 2^bits for each doubling. Small values have one each.
+fn middle_of_step(value: u64, bits: u32) -> u64 {
+    let Some(width) = value.checked_ilog2().and_then(|log| log.checked_sub(bits)) else {
+        return value;
+    };
+    (value >> width << width) + (1 << width) / 2
 }
 
 /// Where a stored histogram (HdrHistogram V2) has its number of significant digits.
@@ -404,6 +435,28 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn coarser_steps_change_no_sum_and_quantiles_by_half_a_step(
+            a in vec(0u64..5_000_000, 0..300), b in vec(0u64..500, 0..300), bits in 4u32..6,
+        ) {
+            let (fine, mut coarse) = (of(&[a.clone(), b.clone()].concat()), of(&a));
+            coarse.merge(&of(&b));
+            coarse.coarsen(bits);
+            let sums = |one: &Distribution| (one.count(), one.sum(), one.min(), one.max());
+            prop_assert_eq!(sums(&fine), sums(&coarse));
+            for quantile in [0.0, 0.01, 0.5, 0.9, 0.99, 1.0] {
+                let (exact, said) = (fine.quantile(quantile) as f64, coarse.quantile(quantile) as f64);
+                let most = exact * (0.5 / f64::from(1 << bits) + 0.01);
+                prop_assert!((exact - said).abs() <= most, "{} for {} at {}", said, exact, quantile);
+            }
+            let (mut parts, mut other) = (of(&a), of(&b));
+            parts.coarsen(bits);
+            other.coarsen(bits + 1);
+            parts.merge(&other);
+            parts.coarsen(bits);
+            prop_assert_eq!(parts.steps(), coarse.steps());
+        }
 
         #[test]
         fn merging_in_any_order_equals_recording_everything(

@@ -128,12 +128,22 @@ impl Heavy {
         self.entries.shrink_to_fit();
     }
 
-    /// Keeps only the heaviest keys, fewer than `most`; the others may have come as often as the heaviest that went.
+    /// Keeps only the heaviest keys: fewer than `most`, and none that came no more often than the error of any key may
+    /// be. What went may have come as often as the heaviest that did.
     pub(in crate::window) fn keep_heaviest(&mut self, most: usize) {
         if self.entries.len() > most {
             self.purge(most);
-            self.entries.shrink_to_fit();
         }
+        self.let_go(self.total / KEPT as u64);
+        self.entries.shrink_to_fit();
+    }
+
+    /// Lets the keys go that came so often at most.
+    fn let_go(&mut self, lightest: u64) {
+        let gone = self.entries.values().map(HeavyEntry::at_most);
+        let heaviest = gone.filter(|&times| times <= lightest).max();
+        self.absent_at_most = self.absent_at_most.max(heaviest.unwrap_or(0));
+        self.entries.retain(|_, entry| entry.at_most() > lightest);
     }
 
     /// Keeps the `kept` heavier keys, which are at least [`KEPT`] while traffic is counted.
@@ -235,6 +245,44 @@ mod tests {
             entry.at_least() <= 30_000 && entry.at_most() >= 30_000,
             "{entry:?}"
         );
+    }
+
+    #[test]
+    fn what_is_kept_of_many_keys_is_known_up_to_its_error() {
+        // The k-th key comes 2,000 / k times.
+        let exact: HashMap<u64, u64> = (1..=400).map(|key| (key, 2_000 / key)).collect();
+        let mut heavy = Heavy::default();
+        for (&key, &times) in &exact {
+            heavy.read_many(key, times);
+        }
+        let total = heavy.total();
+        let whole = heavy.clone();
+        heavy.keep_heaviest(12);
+        assert_eq!((heavy.entries.len(), heavy.total()), (11, total));
+        assert_eq!(heavy.top(11), whole.top(11));
+        assert_eq!(heavy.absent_at_most, exact[&12]);
+        // Once more, beside what it was.
+        heavy.merge(&whole);
+        for (key, entry) in &heavy.entries {
+            let truth = 2 * exact[key];
+            assert!(
+                (entry.at_least()..=entry.at_most()).contains(&truth),
+                "{key}: {entry:?}"
+            );
+        }
+        assert_eq!(heavy.top(10), {
+            let mut twice = whole.clone();
+            twice.merge(&whole);
+            twice.top(10)
+        });
+    }
+
+    /// Of keys that are all alike none is heavy, however few are kept.
+    #[test]
+    fn nothing_is_kept_of_keys_that_come_equally_often() {
+        let mut heavy = of(&(0..500).cycle().take(5_000).collect::<Vec<_>>());
+        heavy.keep_heaviest(12);
+        assert_eq!((heavy.top(1), heavy.absent_at_most), (Vec::new(), 10));
     }
 
     /// Keys that come as often as their rank gives them under Zipf's law, in no order.

@@ -31,13 +31,9 @@ impl RowSample {
     /// Notes that the row with this hash was written.
     #[inline]
     pub fn insert(&mut self, hash: u64, row: WrittenRow) {
-        if self.0.len() < Self::MOST || self.largest() >= Some(hash) {
+        if self.0.len() < Self::MOST || self.last() >= Some(hash) {
             self.put(hash, row);
         }
-    }
-
-    fn largest(&self) -> Option<u64> {
-        self.0.last_key_value().map(|(hash, _)| *hash)
     }
 
     fn put(&mut self, hash: u64, row: WrittenRow) {
@@ -64,6 +60,18 @@ impl RowSample {
         while self.0.len() > most {
             self.0.pop_last();
         }
+    }
+
+    /// Keeps the rows of no larger hash than this.
+    pub(in crate::window) fn keep_up_to(&mut self, last: u64) {
+        if let Some(next) = last.checked_add(1) {
+            drop(self.0.split_off(&next));
+        }
+    }
+
+    /// The largest hash.
+    pub(in crate::window) fn last(&self) -> Option<u64> {
+        self.0.last_key_value().map(|(hash, _)| *hash)
     }
 
     /// What an entry takes up, about.
