@@ -54,11 +54,16 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn write(folder: &Path, hour: i64, proxies: i64) -> anyhow::Result<()> {
-    let dir = SnapshotDir::open(folder, Retention::default())?;
+    // They are merged ones.
+    let in_full = Retention {
+        in_full: true,
+        ..Retention::default()
+    };
+    let dir = SnapshotDir::open(folder, in_full)?;
     for proxy in 0..proxies {
         let mut snapshot = fleet::snapshot(&format!("proxy-{proxy}"), hour * 60, 60);
         snapshot.window.condense(Detail::Hour);
-        dir.write(&snapshot)?;
+        dir.write(&mut snapshot)?;
     }
     Ok(())
 }

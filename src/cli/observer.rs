@@ -180,10 +180,17 @@ impl ObserverArgs {
                 bytes: self.keep_bytes.0.map(|size| size.0),
                 limits: self.limits(),
             },
+            in_full: false,
         };
-        let folders = self.snapshot_dir.clone().into_iter();
-        let folders = folders.chain(recording.map(recording::snapshots_of));
-        folders.map(|folder| (folder, retention)).collect()
+        // The report of a recording says what the live one does. First, as long as everything is there.
+        let in_full = Retention {
+            in_full: true,
+            ..retention
+        };
+        let of_recording = recording.map(recording::snapshots_of);
+        let of_recording = of_recording.map(|folder| (folder, in_full));
+        let own = self.snapshot_dir.clone().map(|folder| (folder, retention));
+        of_recording.into_iter().chain(own).collect()
     }
 
     fn memory(&self) -> Memory {

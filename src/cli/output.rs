@@ -242,10 +242,10 @@ impl Outputs {
         if self.places.snapshots.is_empty() {
             return Ok(());
         }
-        let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
+        let mut snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
         let folders = self.places.snapshots.iter();
         // One that cannot be written costs the other nothing.
-        let written: Vec<_> = folders.map(|folder| folder.write(&snapshot)).collect();
+        let written: Vec<_> = folders.map(|folder| folder.write(&mut snapshot)).collect();
         let written: Result<Vec<_>, _> = written.into_iter().collect();
         written.map(drop).context("cannot write a snapshot")
     }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cqlens_audit::window::{Snapshot, SnapshotError};
+use cqlens_audit::window::{Detail, Snapshot, SnapshotError};
 
 use super::{
     file::now_in,
@@ -25,6 +25,8 @@ pub struct Retention {
     pub bytes: Option<u64>,
     /// Which of them become one file for an hour or a day.
     pub roll_up: RollUp,
+    /// Whether windows are written with all that is known of them, and not with the detail that files have.
+    pub in_full: bool,
 }
 
 /// A folder that snapshots are written to.
@@ -79,11 +81,15 @@ impl SnapshotDir {
 
     /// Writes `snapshot`, compressed, under a name that sorts by time:
     /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
-    /// too much of this source. A thread of its own rolls up what is due, and is not waited for.
+    /// too much of this source. A thread of its own rolls up what is due, and is not waited for. What the file does not
+    /// keep is gone from the snapshot: a copy would take as much memory again.
     ///
     /// # Errors
     /// Any error of writing; a half-written file is never left.
-    pub fn write(&self, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
+    pub fn write(&self, snapshot: &mut Snapshot) -> Result<PathBuf, SnapshotError> {
+        if !self.retention.in_full {
+            snapshot.window.condense(Detail::Observed);
+        }
         let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
         let path = self.folder.join(file_name(snapshot, source));
         let written = super::replace(&path, |to| snapshot_file::write(snapshot, &path, to));
@@ -202,10 +208,10 @@ mod tests {
     fn a_snapshot_is_written_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let window = Window::new("2026-11-21T06:00:00Z".parse().unwrap(), "127.0.0.1:9042");
-        let snapshot = Snapshot::new(window, Cluster::default(), String::new(), "k".to_owned());
+        let mut snapshot = Snapshot::new(window, Cluster::default(), String::new(), "k".to_owned());
         let path = SnapshotDir::open(&folder.path().join("a/b"), Retention::default())
             .unwrap()
-            .write(&snapshot)
+            .write(&mut snapshot)
             .unwrap();
         assert_eq!(
             path.file_name().unwrap(),
@@ -272,7 +278,7 @@ mod tests {
         file(folder.path(), "20260103T060000000Z-a.cqlens.json.gz", 29);
         let dir = SnapshotDir::open(folder.path(), days(30)).unwrap();
         // Of a capture of long ago: what counts is when it was written.
-        dir.write(&snapshot("a", "2020-11-21T06:00:00Z")).unwrap();
+        dir.write(&mut snapshot("a", "2020-11-21T06:00:00Z")).unwrap();
         let left = names(folder.path());
         assert!(
             others.iter().all(|name| left.contains(&(*name).to_owned())),
@@ -331,7 +337,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         file(folder.path(), "20260101T060000000Z-a.cqlens.json", 4000);
         let dir = SnapshotDir::open(folder.path(), Retention::default()).unwrap();
-        dir.write(&snapshot("a", "2026-11-21T06:00:00Z")).unwrap();
+        dir.write(&mut snapshot("a", "2026-11-21T06:00:00Z")).unwrap();
         assert_eq!(names(folder.path()).len(), 2);
     }
 

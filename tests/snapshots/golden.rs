@@ -14,8 +14,8 @@ use std::{
 use cqlens_audit::{
     rules::testing::{read, write},
     window::{
-        Cluster, NodeLoad, PatternId, RepeatedValue, RetryCause, Routed, Snapshot, TableTraffic, Unplaced,
-        Window, WrittenRow,
+        Cluster, Detail, NodeLoad, PatternId, RepeatedValue, RetryCause, Routed, Snapshot, TableTraffic,
+        Unplaced, Window, WrittenRow,
     },
 };
 use cqlens_cql::{
@@ -120,6 +120,7 @@ fn small() -> Snapshot {
         .notices
         .insert("The schema could not be read.".to_owned());
     window.close(start + SignedDuration::from_mins(1));
+    window.condense(Detail::Observed);
     let cluster = Cluster {
         name: Some("production".to_owned()),
         release_version: Some("4.1.7".to_owned()),

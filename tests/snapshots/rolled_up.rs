@@ -66,7 +66,7 @@ fn rolled_up(windows: &[Snapshot], roll_up: RollUp) -> [Value; 2] {
     let plain = SnapshotDir::open(folder.path(), Retention::default()).unwrap();
     let (last, old) = windows.split_last().unwrap();
     for window in old {
-        let path = plain.write(window).unwrap();
+        let path = plain.write(&mut window.clone()).unwrap();
         let written = SystemTime::now() - TWO_DAYS - Duration::from_hours(1);
         File::options()
             .write(true)
@@ -75,7 +75,7 @@ fn rolled_up(windows: &[Snapshot], roll_up: RollUp) -> [Value; 2] {
             .set_modified(written)
             .unwrap();
     }
-    plain.write(last).unwrap();
+    plain.write(&mut last.clone()).unwrap();
     assert_eq!(files(folder.path()), windows.len());
     let before = report(folder.path());
 
@@ -84,7 +84,7 @@ fn rolled_up(windows: &[Snapshot], roll_up: RollUp) -> [Value; 2] {
         ..Retention::default()
     };
     let merging = SnapshotDir::open(folder.path(), retention).unwrap();
-    merging.write(last).unwrap();
+    merging.write(&mut last.clone()).unwrap();
     let deadline = Instant::now() + LIMIT;
     while files(folder.path()) != 2 {
         assert!(Instant::now() < deadline, "{} files", files(folder.path()));

@@ -40,11 +40,26 @@ impl Sizes {
     }
 }
 
-/// Bytes of the file that a snapshot becomes.
-fn bytes(snapshot: &Snapshot) -> u64 {
+/// Bytes of the file that a window becomes.
+fn observed(snapshot: &Snapshot) -> u64 {
+    bytes(snapshot, Retention::default())
+}
+
+/// The same of merged windows, which have no more detail than their file.
+fn bytes_of_merged(snapshot: &Snapshot) -> u64 {
+    let in_full = Retention {
+        in_full: true,
+        ..Retention::default()
+    };
+    bytes(snapshot, in_full)
+}
+
+fn bytes(snapshot: &Snapshot, retention: Retention) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let dir = SnapshotDir::open(folder.path(), Retention::default()).unwrap();
-    fs::metadata(dir.write(snapshot).unwrap()).unwrap().len()
+    let dir = SnapshotDir::open(folder.path(), retention).unwrap();
+    fs::metadata(dir.write(&mut snapshot.clone()).unwrap())
+        .unwrap()
+        .len()
 }
 
 fn merged(parts: &[Snapshot], detail: Detail) -> Snapshot {
@@ -78,9 +93,9 @@ fn a_year_of_forty_proxies_takes_up_less_than_ten_gigabytes() {
     let hour = merged(&hours, Detail::Hour);
     let days: Vec<_> = (2..5).map(|twice| again(&hour, twice)).collect();
     let sizes = Sizes {
-        minute: bytes(&minutes[4]),
-        hour: bytes(&hour),
-        day: bytes(&merged(&days, Detail::Day)),
+        minute: observed(&minutes[4]),
+        hour: bytes_of_merged(&hour),
+        day: bytes_of_merged(&merged(&days, Detail::Day)),
     };
     sizes.print("60 statements on 25 tables");
     let requests = |snapshot: &Snapshot| snapshot.window.coverage.requests;
@@ -99,9 +114,9 @@ fn the_days_of_a_year_fit_however_busy_a_proxy_is() {
         .map(|part| fleet::snapshot("proxy-a", part * 720, 720))
         .collect();
     let sizes = Sizes {
-        minute: bytes(&fleet::snapshot("proxy-a", 7, 1)),
-        hour: bytes(&merged(&hours, Detail::Hour)),
-        day: bytes(&merged(&days, Detail::Day)),
+        minute: observed(&fleet::snapshot("proxy-a", 7, 1)),
+        hour: bytes_of_merged(&merged(&hours, Detail::Hour)),
+        day: bytes_of_merged(&merged(&days, Detail::Day)),
     };
     sizes.print("200 statements on 60 tables");
     let least = 60 * sizes.minute + 24 * sizes.hour + DAYS * sizes.day;

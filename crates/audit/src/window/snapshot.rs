@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Detail, Window, sketch::meter};
+use super::{Window, sketch::meter};
 
 /// The format's name and version, the first field of every snapshot.
 const FORMAT: &str = "cqlens.snapshot.v1";
@@ -137,9 +137,8 @@ const MAX_MEMORY: u64 = 512 << 20;
 const MAX_SCHEMA: usize = 32 << 20;
 
 impl Snapshot {
-    /// A snapshot of `window`, with as much of its detail as files keep.
+    /// A snapshot of `window`.
     pub fn new(mut window: Window, cluster: Cluster, mut schema: String, key_id: String) -> Self {
-        window.condense(Detail::Observed);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         if schema.len() > MAX_SCHEMA {
             let notice =
