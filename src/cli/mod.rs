@@ -38,6 +38,7 @@ mod signals;
 #[cfg(feature = "pcap")]
 mod sniff;
 mod tls;
+mod traffic_feed;
 mod window_clock;
 
 use std::process::ExitCode;

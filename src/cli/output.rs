@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use super::screen;
+use super::{screen, traffic_feed::TrafficFeed};
 use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
 use cqlens_audit::{
     audit::HashKey,
@@ -39,6 +39,8 @@ pub(super) struct Outputs {
     refused: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
+    /// What `/metrics` counts.
+    feed: TrafficFeed,
 }
 
 /// Where outputs go.
@@ -101,6 +103,7 @@ impl Outputs {
             limits: Limits::default(),
             refused: BTreeSet::new(),
             failures: 0,
+            feed: TrafficFeed::unread(),
         })
     }
 
@@ -114,6 +117,11 @@ impl Outputs {
     /// Keeps so much of everything since the start.
     pub(super) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Counts for `/metrics`, too.
+    pub(super) fn feeding(self, feed: TrafficFeed) -> Self {
+        Self { feed, ..self }
     }
 
     /// The key for hashes of partition keys.
@@ -175,9 +183,13 @@ impl Outputs {
             None => self.all = Some(window.clone().with_limits(self.limits)),
         }
         self.name_refused(&window.coverage);
+        self.feed.add(&window);
         let written = live.memory().part(Use::Writer);
         written.set(bytes(&window));
         let snapshot = self.write_snapshot(window, live);
+        if snapshot.is_err() {
+            self.feed.count_snapshot_failure();
+        }
         written.set(0);
         live.memory()
             .part(Use::Report)
@@ -220,6 +232,7 @@ impl Outputs {
     }
 
     fn settle(&mut self, written: anyhow::Result<()>) {
+        self.feed.publish();
         match written {
             Ok(()) if self.failures > 0 => {
                 tracing::info!(
@@ -250,13 +263,24 @@ impl Outputs {
         written.map(drop).context("cannot write a snapshot")
     }
 
-    fn write_report(&self, live: &Live) -> anyhow::Result<()> {
-        let (Some((path, format)), Some(window)) = (&self.places.report, &self.all) else {
+    /// Judges once, for the report file and for `/metrics`; not at all where nobody reads either.
+    fn write_report(&mut self, live: &Live) -> anyhow::Result<()> {
+        if self.places.report.is_none() && !self.feed.wants_findings() {
+            return Ok(());
+        }
+        let Some(report) = self.report(live) else {
             return Ok(());
         };
-        let report = self.judge(window, live);
-        replace(path, |to| report.render(*format, to))
-            .with_context(|| format!("cannot write {}", path.display()))
+        self.feed.find(&report);
+        let Some((path, format)) = &self.places.report else {
+            return Ok(());
+        };
+        let written = replace(path, |to| report.render(*format, to))
+            .with_context(|| format!("cannot write {}", path.display()));
+        if written.is_err() {
+            self.feed.count_report_failure();
+        }
+        written
     }
 
     /// What a terminal shows at the end: the worst of what was found, and where all of it is; none where standard output is no

@@ -28,6 +28,7 @@ mod log;
 mod logins;
 mod long_bodies;
 mod manifests;
+mod metrics;
 mod outages;
 mod pace;
 mod procfs;

@@ -8,6 +8,6 @@ mod status;
 pub use server::{AdminListener, serve};
 pub use socket::{SocketFile, listen};
 pub use status::{
-    Admin, AdminOrder, AuditStatus, ControlConnection, ListenerState, ListenerStatus, ReadyState,
+    Admin, AdminOrder, AuditStatus, ControlConnection, Exposition, ListenerState, ListenerStatus, ReadyState,
     ReloadResult, SettingChanges, ShadowOrder, Status, ThreadStatus,
 };

@@ -15,9 +15,12 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::json;
-use tokio::sync::{Mutex, oneshot};
+use tokio::{
+    sync::{Mutex, oneshot},
+    task::spawn_blocking,
+};
 
-use super::status::{Admin, AdminOrder, ReadyState, ShadowOrder};
+use super::status::{Admin, AdminOrder, Exposition, ReadyState, ShadowOrder};
 use cqlens_audit::report::Format;
 use cqlens_proxy::throttle::Throttle;
 
@@ -72,6 +75,7 @@ fn names(host: &HeaderValue, address: IpAddr) -> bool {
 pub(super) fn routes(admin: Arc<Admin>) -> Router {
     let for_operators = Router::new()
         .route("/config", get(config))
+        .route("/metrics", get(metrics))
         .route("/report", get(report))
         .route("/{file}", get(report_file))
         .route("/reload", post(reload))
@@ -116,6 +120,37 @@ async fn readyz(
 
 async fn config(State(admin): State<Arc<Admin>>) -> Response {
     ([(header::CONTENT_TYPE, "application/toml")], (admin.settings)()).into_response()
+}
+
+/// All metrics. Made beside the threads that answer, one answer at a time: two servers of Prometheus that ask at once wait for each
+/// other.
+async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let exposition = exposition(&headers);
+    let one = ONE.lock().await;
+    let exposed = spawn_blocking(move || (admin.metrics)(exposition)).await;
+    drop(one);
+    let content_type = match exposition {
+        Exposition::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    };
+    match exposed {
+        Ok(text) => ([(header::CONTENT_TYPE, content_type)], text).into_response(),
+        Err(_panicked) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// OpenMetrics for those who name it, as Prometheus does.
+fn exposition(headers: &HeaderMap) -> Exposition {
+    let mut accepted = headers.get_all(header::ACCEPT).iter();
+    let names = |accept: &HeaderValue| {
+        let accept = accept.to_str().unwrap_or_default();
+        accept.contains("application/openmetrics-text")
+    };
+    match accepted.any(names) {
+        true => Exposition::OpenMetrics,
+        false => Exposition::Prometheus,
+    }
 }
 
 async fn reload(State(admin): State<Arc<Admin>>) -> Response {
@@ -296,6 +331,7 @@ mod tests {
             is_alive: Box::new(|| true),
             status: Box::new(status),
             settings: Box::new(String::new),
+            metrics: Box::new(|exposition| format!("{exposition:?}")),
             orders,
         };
         let routes = routes(Arc::new(admin)).layer(Extension(peer));
@@ -325,6 +361,7 @@ mod tests {
             is_alive: Box::new(|| true),
             status: Box::new(status),
             settings: Box::new(String::new),
+            metrics: Box::new(|exposition| format!("{exposition:?}")),
             orders,
         };
         let making = rendered(&admin, Format::Json);
@@ -359,6 +396,7 @@ mod tests {
             assert_eq!(answered(peer, "GET", "/readyz").await, (200, false));
             assert_eq!(answered(peer, "GET", "/config").await, (403, false));
             assert_eq!(answered(peer, "GET", "/report.json").await, (403, false));
+            assert_eq!(answered(peer, "GET", "/metrics").await, (403, false));
             assert_eq!(answered(peer, "POST", "/reload").await, (403, false));
             assert_eq!(answered(peer, "POST", "/drain").await, (403, false));
             assert_eq!(answered(peer, "GET", "/shadow").await, (403, false));
@@ -368,6 +406,21 @@ mod tests {
             assert_eq!(answered(peer, "GET", "/config").await, (200, false));
             assert_eq!(answered(peer, "POST", "/drain").await, (202, true));
         }
+    }
+
+    #[test]
+    fn metrics_are_in_the_format_that_was_asked_for() {
+        let asked = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            exposition(&headers)
+        };
+        // What Prometheus sends, and what curl does.
+        let prometheus =
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(asked(prometheus), Exposition::OpenMetrics);
+        assert_eq!(asked("*/*"), Exposition::Prometheus);
+        assert_eq!(exposition(&HeaderMap::new()), Exposition::Prometheus);
     }
 
     #[tokio::test]

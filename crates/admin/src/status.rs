@@ -14,8 +14,19 @@ pub struct Admin {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// Its settings as TOML, without secrets.
     pub settings: Box<dyn Fn() -> String + Send + Sync>,
+    /// What Prometheus is told, in a text format of its choice.
+    pub metrics: Box<dyn Fn(Exposition) -> String + Send + Sync>,
     /// Takes the orders, for the control loop.
     pub orders: mpsc::Sender<AdminOrder>,
+}
+
+/// A text format of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' own, version 0.0.4, which everything reads.
+    Prometheus,
+    /// OpenMetrics 1.0.0, for those who ask for it.
+    OpenMetrics,
 }
 
 /// Something to be done.

@@ -11,12 +11,15 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::{
-    super::{log, settings::Settings},
+    super::{log, settings::Settings, tls::Tls, traffic_feed::Published},
     reach::Reach,
+    usage::usage,
     watchdog::ThreadHealth,
 };
+use crate::metrics::{Metrics, Process};
 use cqlens_admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status};
 use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
+use cqlens_proto::envelope::Direction;
 use cqlens_proxy::AdmissionControl;
 
 /// The parts of the status.
@@ -40,6 +43,12 @@ pub(super) struct Health {
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub(super) postponed: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,
+    /// Replaced when its settings change.
+    pub(super) tls: ArcSwap<Tls>,
+    /// What all windows have counted.
+    pub(super) traffic: Published,
+    /// When the process began.
+    pub(super) began: Timestamp,
 }
 
 impl Health {
@@ -85,16 +94,32 @@ impl Health {
             memory: memory.status(),
         }
     }
+
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            traffic: self.traffic.load_full(),
+            process: Process {
+                status: self.status(),
+                max_connections: self.admission.policy().max_connections,
+                requests: self.queue.forwarding().of(Direction::Request),
+                responses: self.queue.forwarding().of(Direction::Response),
+                nodes_down: self.admission.outages().len(),
+                certificates: self.tls.load().certificates(),
+                usage: usage(self.began),
+            },
+        }
+    }
 }
 
 /// What the admin listener needs; orders go to `orders`.
 pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<AdminOrder>) -> Admin {
-    let (of_status, of_settings) = (Arc::clone(health), Arc::clone(health));
+    let (of_status, of_settings, of_metrics) = (Arc::clone(health), Arc::clone(health), Arc::clone(health));
     let watch = Arc::clone(&health.watch);
     Admin {
         is_alive: Box::new(move || watch.is_well()),
         status: Box::new(move || of_status.status()),
         settings: Box::new(move || of_settings.settings.load().to_string()),
+        metrics: Box::new(move |exposition| of_metrics.metrics().expose(exposition)),
         orders,
     }
 }

@@ -25,6 +25,7 @@ mod start;
 mod supervisor;
 mod topology;
 mod trace_sample;
+mod usage;
 mod watchdog;
 mod writer;
 
@@ -43,6 +44,7 @@ use start::{ProxySetup, start};
 
 use super::{
     hash_key::hash_key, log::Log, output::Outputs, recording, schema_file, settings::Settings, tls::Tls,
+    traffic_feed::TrafficFeed,
 };
 
 /// Runs until SIGTERM, SIGINT or an order to drain; SIGHUP reads settings, certificates and keys again.
@@ -82,8 +84,11 @@ pub(super) fn run(
         snapshots.first().map(|(folder, _)| folder.as_path()),
     )?;
     let judging = settings.judging().clone();
+    // An inherited socket may be that of the admin listener.
+    let (feed, traffic) = TrafficFeed::begin(args.admin.is_some() || !inherited.is_empty());
     let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
-        .with_limits(args.observer.limits());
+        .with_limits(args.observer.limits())
+        .feeding(feed);
     if !args.keeps_anything() {
         tracing::warn!(
             "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --record keeps requests, --admin answers probes and operators"
@@ -101,6 +106,7 @@ pub(super) fn run(
         live,
         schema,
         tls,
+        traffic,
     };
     let ended = runtime.block_on(async {
         let running = start(prepared, mode, outputs, inherited).await?;

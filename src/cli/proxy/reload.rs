@@ -104,6 +104,7 @@ impl Running {
             self.log.filter(filter);
         }
         if let Some(tls) = news.tls {
+            self.health.tls.store(Arc::new(tls.clone()));
             self.tls = tls;
         }
         if let Some(places) = news.places {

@@ -35,6 +35,7 @@ use crate::cli::{
     settings::Settings,
     signals::{self, ProcessEnd, SignalRequest},
     tls::Tls,
+    traffic_feed::Published,
     window_clock::{WindowClock, window_ends},
 };
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
@@ -57,6 +58,7 @@ pub(super) struct ProxySetup {
     pub(super) live: Arc<Live>,
     pub(super) schema: Option<Schema>,
     pub(super) tls: Tls,
+    pub(super) traffic: Published,
 }
 
 /// Opens the listeners and begins to serve.
@@ -183,6 +185,9 @@ fn health(
         listeners: ArcSwap::from_pointee(listener_statuses(&opened.pairs)),
         problems: ArcSwap::default(),
         reach: ArcSwap::from_pointee(reach(&opened.pairs, opened.transparent.as_ref())),
+        tls: ArcSwap::from_pointee(prepared.tls.clone()),
+        traffic: Arc::clone(&prepared.traffic),
+        began: Timestamp::now(),
         admission,
         live,
         queue,
