@@ -79,6 +79,12 @@ pub(super) fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
 }
 
 impl Log {
+    /// What is logged: a level, or a filter.
+    pub(super) fn level(&self) -> String {
+        // It fails only where logging has ended.
+        self.0.with_current(ToString::to_string).unwrap_or_default()
+    }
+
     /// Logs what `filter` lets through, from now on.
     pub(super) fn filter(&self, filter: EnvFilter) {
         // It fails only where logging has ended.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{IsTerminal, stdout},
+    io::{self, IsTerminal, Write, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
@@ -12,7 +12,8 @@ use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use super::{screen, traffic_feed::TrafficFeed};
-use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
+use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace};
+use cqlens_admin::Rendering;
 use cqlens_audit::{
     audit::HashKey,
     catalog::Live,
@@ -251,11 +252,15 @@ impl Outputs {
         }
     }
 
+    fn snapshot(&self, window: Window, live: &Live) -> Snapshot {
+        Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id())
+    }
+
     fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
         if self.places.snapshots.is_empty() {
             return Ok(());
         }
-        let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
+        let snapshot = self.snapshot(window, live);
         let folders = self.places.snapshots.iter();
         // One that cannot be written costs the other nothing.
         let written: Vec<_> = folders.map(|folder| folder.write(&snapshot)).collect();
@@ -291,6 +296,23 @@ impl Outputs {
             return None;
         }
         screen::text(&self.report(live)?, &self.places.named())
+    }
+
+    /// Writes what an operator asks for, of everything since the start.
+    ///
+    /// # Errors
+    /// What cannot be rendered.
+    pub(super) fn render(&self, rendering: Rendering, live: &Live, to: &mut dyn Write) -> io::Result<()> {
+        let nothing = || io::Error::other("there is no window yet");
+        let report = || self.report(live).ok_or_else(nothing);
+        match rendering {
+            Rendering::Report(format) => report()?.render(format, to),
+            Rendering::Findings => report()?.render_findings(to),
+            Rendering::Snapshot => {
+                let window = self.all.clone().ok_or_else(nothing)?;
+                sink::compress(&self.snapshot(window, live), to)
+            }
+        }
     }
 
     /// The report over everything since the start; none before that.

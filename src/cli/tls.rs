@@ -183,14 +183,9 @@ impl TlsArgs {
     fn shown(&self) -> Result<Vec<Certificate>, TlsError> {
         let to_clients = self.client_tls_cert.iter().map(|file| ("clients", file));
         let to_nodes = self.upstream.upstream_tls_cert.iter().map(|file| ("nodes", file));
-        let shown = to_clients.chain(to_nodes).map(|(presented_to, file)| {
-            let expires = expiry(file)?;
-            Ok(expires.map(|expires| Certificate {
-                presented_to,
-                file: file.display().to_string(),
-                expires,
-            }))
-        });
+        let shown = to_clients
+            .chain(to_nodes)
+            .map(|(presented_to, file)| certificate(presented_to, file));
         shown.filter_map(Result::transpose).collect()
     }
 
@@ -269,7 +264,7 @@ pub(super) struct Tls {
 }
 
 /// How a file looks that has not changed: when it was written, and how long it is.
-type Stamp = Option<(SystemTime, u64)>;
+pub(super) type Stamp = Option<(SystemTime, u64)>;
 
 /// TLS to the nodes, each of which has an address of its own.
 #[derive(Debug, Clone)]
@@ -366,11 +361,23 @@ impl Tls {
 }
 
 fn stamps(args: &TlsArgs) -> Vec<Stamp> {
-    let stamp = |file: &Path| {
-        let metadata = file.metadata().ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
     args.files().map(stamp).collect()
+}
+
+/// How the file looks now; none if it is not there.
+pub(super) fn stamp(file: &Path) -> Stamp {
+    let metadata = file.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// The certificate in `file`, and when it expires; none where that cannot be read.
+pub(super) fn certificate(presented_to: &'static str, file: &Path) -> Result<Option<Certificate>, TlsError> {
+    let expires = expiry(file)?;
+    Ok(expires.map(|expires| Certificate {
+        presented_to,
+        file: file.display().to_string(),
+        expires,
+    }))
 }
 
 /// The certificate and key that nodes see, if both are set.

@@ -29,6 +29,7 @@ mod logins;
 mod long_bodies;
 mod manifests;
 mod metrics;
+mod operators;
 mod outages;
 mod pace;
 mod procfs;

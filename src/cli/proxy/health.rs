@@ -11,7 +11,13 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::{
-    super::{log, settings::Settings, tls::Tls, traffic_feed::Published},
+    super::{
+        log::{self, Log},
+        settings::Settings,
+        tls::Tls,
+        traffic_feed::Published,
+    },
+    access::Access,
     reach::Reach,
     usage::usage,
     watchdog::ThreadHealth,
@@ -45,6 +51,8 @@ pub(super) struct Health {
     pub(super) queue: Arc<Queue>,
     /// Replaced when its settings change.
     pub(super) tls: ArcSwap<Tls>,
+    pub(super) access: Arc<Access>,
+    pub(super) log: Log,
     /// What all windows have counted.
     pub(super) traffic: Published,
     /// When the process began.
@@ -104,7 +112,7 @@ impl Health {
                 requests: self.queue.forwarding().of(Direction::Request),
                 responses: self.queue.forwarding().of(Direction::Response),
                 nodes_down: self.admission.outages().len(),
-                certificates: self.tls.load().certificates(),
+                certificates: [self.tls.load().certificates(), self.access.certificates()].concat(),
                 usage: usage(self.began),
             },
         }
@@ -114,12 +122,15 @@ impl Health {
 /// What the admin listener needs; orders go to `orders`.
 pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<AdminOrder>) -> Admin {
     let (of_status, of_settings, of_metrics) = (Arc::clone(health), Arc::clone(health), Arc::clone(health));
+    let (log, access) = (health.log.clone(), Arc::clone(&health.access));
     let watch = Arc::clone(&health.watch);
     Admin {
         is_alive: Box::new(move || watch.is_well()),
         status: Box::new(move || of_status.status()),
         settings: Box::new(move || of_settings.settings.load().to_string()),
         metrics: Box::new(move |exposition| of_metrics.metrics().expose(exposition)),
+        log_level: Box::new(move || log.level()),
+        token: Box::new(move || access.token()),
         orders,
     }
 }

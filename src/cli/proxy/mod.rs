@@ -1,5 +1,6 @@
 //! `cqlens proxy`: forward and audit.
 
+mod access;
 mod args;
 mod bind;
 mod check;
@@ -76,6 +77,7 @@ pub(super) fn run(
         .map(schema_file::read)
         .transpose()?;
     let live = Arc::new(args.observer.live(schema.clone()));
+    let access = Arc::new(args.access.open()?);
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
     args.record.as_deref().map_or(Ok(()), recording::make_folder)?;
     let snapshots = args.observer.snapshot_folders(args.record.as_deref());
@@ -106,6 +108,7 @@ pub(super) fn run(
         live,
         schema,
         tls,
+        access,
         traffic,
     };
     let ended = runtime.block_on(async {

@@ -26,6 +26,9 @@ const FIXED: &[&str] = &[
     "listen",
     "reuse-port",
     "admin",
+    "admin-token-file",
+    "admin-tls-cert",
+    "admin-tls-key",
     "hash-key-file",
     "memory",
     "client-addresses",
@@ -167,10 +170,9 @@ impl NewParts {
             }
             _ => Vec::new(),
         };
-        let of_tls = changes
-            .applied
-            .iter()
-            .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
+        let of_tls = changes.applied.iter().any(|key| {
+            (key.contains("-tls-") && !key.starts_with("admin-")) || key == "upstream" || key == "route"
+        });
         let report = args.observer.report_file(None)?;
         let to_places = changes
             .any_of(&[

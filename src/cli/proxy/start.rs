@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 
 use super::{
+    access::Access,
     args::Args,
     control::{self, Control},
     health::{self, Health},
@@ -58,6 +59,7 @@ pub(super) struct ProxySetup {
     pub(super) live: Arc<Live>,
     pub(super) schema: Option<Schema>,
     pub(super) tls: Tls,
+    pub(super) access: Arc<Access>,
     pub(super) traffic: Published,
 }
 
@@ -76,6 +78,7 @@ pub(super) async fn start(
     let (signals, end) = take_signals(args)?;
     control::check(args, tls).await?;
     let mut listeners = Listeners::open(args, &mode, inherited)?;
+    listeners.guard_admin(&prepared.access)?;
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
@@ -186,7 +189,9 @@ fn health(
         problems: ArcSwap::default(),
         reach: ArcSwap::from_pointee(reach(&opened.pairs, opened.transparent.as_ref())),
         tls: ArcSwap::from_pointee(prepared.tls.clone()),
+        access: Arc::clone(&prepared.access),
         traffic: Arc::clone(&prepared.traffic),
+        log: prepared.log.clone(),
         began: Timestamp::now(),
         admission,
         live,
