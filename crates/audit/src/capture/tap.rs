@@ -60,7 +60,7 @@ impl Tap {
             // Envelopes before that position are still audited.
             core.connection.turn_opaque();
             self.queue.count_opaque(reason);
-            tracing::debug!(client = %core.connection.client, ?reason, "connection cannot be audited, only forwarded");
+            tracing::debug!(connection = core.connection.id.0, client = %core.connection.client, ?reason, "connection cannot be audited, only forwarded");
         }
         let taken = self.queue.offer(chunk.len(), cut.prepares, || {
             let boundary = cut.first_boundary.zip(cut.framing);
