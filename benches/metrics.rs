@@ -1,5 +1,10 @@
 //! What a scrape of some 10,000 series costs, and the adding of a window to the running totals: neither is on a thread that forwards.
-#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "a benchmark")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "a benchmark"
+)]
 
 use std::{collections::BTreeSet, sync::Arc};
 

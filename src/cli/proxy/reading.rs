@@ -23,6 +23,7 @@ use cqlens_cql::schema::Schema;
 /// Settled when the process starts: sockets that are open, hashes that must stay
 /// comparable, what auditors show.
 const FIXED: &[&str] = &[
+    "log-format",
     "listen",
     "reuse-port",
     "admin",
