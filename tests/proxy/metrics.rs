@@ -224,8 +224,30 @@ impl Drop for Prometheus {
     }
 }
 
+/// What the dashboard asks for, of what a proxy without TLS and without executions that it cannot judge has.
+fn queries_of_dashboard() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/grafana/cqlens.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries = targets.map(|target| target["expr"].as_str().unwrap());
+    let with_values = queries.map(|query| {
+        let query = query.replace("$__rate_interval", "15s");
+        ["$job", "$instance", "$keyspace"]
+            .iter()
+            .fold(query, |query, variable| query.replace(variable, ".*"))
+    });
+    with_values
+        .filter(|query| {
+            !["cqlens_certificate_expiry", "cqlens_partitions_unknown"]
+                .iter()
+                .any(|other| query.contains(other))
+        })
+        .collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_prometheus_scrapes_a_running_proxy() {
+async fn a_real_prometheus_scrapes_a_running_proxy_and_answers_the_dashboard() {
     let Some(prometheus) = available("a scrape by Prometheus", program("prometheus")) else {
         return;
     };
@@ -249,6 +271,18 @@ async fn a_real_prometheus_scrapes_a_running_proxy() {
     assert_eq!(up[0]["value"][1], "1");
     let buckets = prometheus.query("cqlens_table_latency_seconds_bucket{table='orders'}");
     assert_eq!(buckets.unwrap().len(), 15);
+    let deadline = Instant::now() + 2 * LIMIT;
+    let mut queries = queries_of_dashboard();
+    assert!(queries.len() > 30, "{}", queries.len());
+    loop {
+        // A rate needs two scrapes.
+        queries.retain(|query| prometheus.query(query).is_none_or(|found| found.is_empty()));
+        if queries.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", queries.join("\n"));
+        sleep(Duration::from_millis(500));
+    }
     drop(prometheus);
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }
