@@ -107,6 +107,7 @@ fn process() -> Process {
         max_connections: 1_000,
         requests: Forwarded::default(),
         responses: Forwarded::default(),
+        recording_left_out: None,
         nodes_down: 0,
         certificates: Vec::new(),
         usage: Usage::default(),

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Result};
 
-use prometheus_client::{metrics::MetricType, registry::Unit};
-
 use super::{
     Metrics,
+    family::{Family, Kind, counter, family, gauge},
     latency::buckets,
     places::{Places, Total},
     samples::{Labels, Samples},
@@ -13,104 +12,6 @@ use super::{
 };
 use cqlens_admin::{ControlConnection, ListenerState, ReadyState};
 use cqlens_audit::capture::{Forwarded, OPAQUE_NAMES, Refusal, TIMES_WITHIN_NS, TlsFailure};
-
-/// Metrics of one name.
-pub struct Family {
-    /// Without unit and `_total`, which the format adds.
-    pub(super) name: &'static str,
-    /// What kind of number it is.
-    pub kind: Kind,
-    pub(super) unit: Option<&'static Unit>,
-    /// The names of its labels.
-    pub labels: &'static [&'static str],
-    /// What it says, in whole sentences.
-    pub help: &'static str,
-    pub(super) samples: fn(&Metrics, &mut Samples<'_>) -> Result,
-}
-
-/// What kind of number it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Grows from the start of the process on.
-    Counter,
-    /// Is what it is now.
-    Gauge,
-    /// Counts by buckets.
-    Histogram,
-}
-
-impl Kind {
-    pub(super) fn metric_type(self) -> MetricType {
-        match self {
-            Self::Counter => MetricType::Counter,
-            Self::Gauge => MetricType::Gauge,
-            Self::Histogram => MetricType::Histogram,
-        }
-    }
-
-    /// As Prometheus calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-impl Family {
-    /// The name as queries have it; that of a histogram without `_bucket`, `_sum` and `_count`.
-    pub fn full_name(&self) -> String {
-        let unit = self
-            .unit
-            .map_or(String::new(), |unit| format!("_{}", unit.as_str()));
-        let ending = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Gauge | Kind::Histogram => "",
-        };
-        [self.name, &unit, ending].concat()
-    }
-
-    const fn in_bytes(mut self) -> Self {
-        self.unit = Some(&BYTES);
-        self
-    }
-
-    const fn in_seconds(mut self) -> Self {
-        self.unit = Some(&SECONDS);
-        self
-    }
-
-    const fn by(mut self, labels: &'static [&'static str]) -> Self {
-        self.labels = labels;
-        self
-    }
-}
-
-static BYTES: Unit = Unit::Bytes;
-static SECONDS: Unit = Unit::Seconds;
-
-/// Writes the samples of a family.
-type Write = fn(&Metrics, &mut Samples<'_>) -> Result;
-
-const fn counter(name: &'static str, help: &'static str, samples: Write) -> Family {
-    family(Kind::Counter, name, help, samples)
-}
-
-const fn gauge(name: &'static str, help: &'static str, samples: Write) -> Family {
-    family(Kind::Gauge, name, help, samples)
-}
-
-const fn family(kind: Kind, name: &'static str, help: &'static str, samples: Write) -> Family {
-    Family {
-        name,
-        kind,
-        unit: None,
-        labels: &[],
-        help,
-        samples,
-    }
-}
 
 const KEYSPACE: &[&str] = &["keyspace"];
 const TABLE: &[&str] = &["keyspace", "table"];
@@ -169,6 +70,15 @@ pub const FAMILIES: &[Family] = &[
     gauge("cqlens_bypassed", "1 if some of the cluster's traffic bypasses this proxy, or may, else 0.", |all, out| {
         out.gauge(u32::from(all.process.status.bypass.is_some()))
     }),
+    counter(
+        "cqlens_recording_left_out",
+        "Requests of applications that a recording (--record) lacks, by reason. No series where nothing is recorded.",
+        |all, out| {
+            let left_out = all.process.recording_left_out.iter();
+            left_out.flatten().try_for_each(|(reason, count)| out.count_of(&[("reason", reason)], *count))
+        },
+    )
+    .by(&["reason"]),
     // By keyspace.
     counter("cqlens_keyspace_requests", "Executions of statements, errors included, by keyspace.", |all, out| {
         by_keyspace(all, out, |one| one.requests)

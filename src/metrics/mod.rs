@@ -5,6 +5,7 @@
 //! way of a request is counted for it. Names follow the conventions of Prometheus: base units, `_total` for what only grows.
 
 mod families;
+mod family;
 mod latency;
 mod places;
 mod process;
@@ -19,7 +20,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use families::{FAMILIES, Family, Kind};
+pub use families::FAMILIES;
+pub use family::{Family, Kind};
 pub use latency::BOUNDS_US;
 pub use process::{Certificate, Process, Usage};
 pub use traffic::{SeriesLimits, Traffic};

@@ -14,6 +14,8 @@ pub struct Process {
     pub requests: Forwarded,
     /// Responses that were sent on to clients.
     pub responses: Forwarded,
+    /// Requests that a recording lacks, by reason; none where nothing is recorded.
+    pub recording_left_out: Option<Vec<(&'static str, u64)>>,
     /// Nodes that accept no connections.
     pub nodes_down: usize,
     /// Certificates in force.

@@ -46,6 +46,7 @@ fn process() -> Process {
             total: Duration::from_secs(2),
         },
         responses: Forwarded::default(),
+        recording_left_out: Some(vec![("queue full", 5), ("not written", 0)]),
         nodes_down: 1,
         certificates: vec![Certificate {
             presented_to: "clients",
@@ -165,6 +166,8 @@ fn a_window_is_counted_by_keyspace_table_and_application() {
             1.0,
         ),
         ("cqlens_findings{rule=\"full-scan\",severity=\"high\"}", 2.0),
+        ("cqlens_recording_left_out_total{reason=\"queue full\"}", 5.0),
+        ("cqlens_recording_left_out_total{reason=\"not written\"}", 0.0),
         ("cqlens_forwarded_bytes_total{to=\"nodes\"}", 1_048_576.0),
         ("cqlens_forwarding_seconds_bucket{to=\"nodes\",le=\"1e-05\"}", 3.0),
         ("cqlens_forwarding_seconds_count{to=\"nodes\"}", 4.0),

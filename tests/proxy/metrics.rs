@@ -110,6 +110,18 @@ async fn counters_go_on_from_window_to_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_recording_lacks_is_there_where_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let series = r#"cqlens_recording_left_out_total{reason="queue full"}"#;
+    let (_node, proxy, admin) = with_traffic(&["--record", folder.path().to_str().unwrap()]).await;
+    assert_eq!(value(&once(admin, ORDERS, 21.0), series), Some(0.0));
+    let _ = proxy.stop(LIMIT);
+    let (_node, proxy, admin) = with_traffic(&[]).await;
+    assert_eq!(value(&once(admin, ORDERS, 21.0), series), None);
+    let _ = proxy.stop(LIMIT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_written_and_when_certificates_end_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

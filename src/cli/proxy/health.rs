@@ -27,6 +27,7 @@ use cqlens_admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerSt
 use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
 use cqlens_proto::envelope::Direction;
 use cqlens_proxy::AdmissionControl;
+use cqlens_rehearse::left_out::{LeftOut, LeftOutCounts};
 
 /// The parts of the status.
 pub(super) struct Health {
@@ -51,6 +52,8 @@ pub(super) struct Health {
     pub(super) queue: Arc<Queue>,
     /// Replaced when its settings change.
     pub(super) tls: ArcSwap<Tls>,
+    /// What a recording lacks, if there is one.
+    pub(super) recording_left_out: Option<Arc<LeftOutCounts>>,
     pub(super) access: Arc<Access>,
     pub(super) log: Log,
     /// What all windows have counted.
@@ -111,12 +114,19 @@ impl Health {
                 max_connections: self.admission.policy().max_connections,
                 requests: self.queue.forwarding().of(Direction::Request),
                 responses: self.queue.forwarding().of(Direction::Response),
+                recording_left_out: self.recording_left_out.as_deref().map(losses),
                 nodes_down: self.admission.outages().len(),
                 certificates: [self.tls.load().certificates(), self.access.certificates()].concat(),
                 usage: usage(self.began),
             },
         }
     }
+}
+
+/// The requests that another cluster would lack, by reason.
+fn losses(counts: &LeftOutCounts) -> Vec<(&'static str, u64)> {
+    let reasons = LeftOut::ALL.into_iter().filter(|reason| reason.is_loss());
+    reasons.map(|reason| (reason.name(), counts.of(reason))).collect()
 }
 
 /// What the admin listener needs; orders go to `orders`.

@@ -99,7 +99,7 @@ pub(super) async fn start(
     let watched = watched(&pulse, &opened.serving, &audit, &writer, own);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
     let shared = (queue, edge.admission);
-    let health = health(&prepared, &opened, listening, shared, watch, &writer);
+    let health = health(&prepared, &opened, listening, shared, watch, (&writer, &observed));
     let is_shared = args.reuse_port || listeners.backlog == Backlog::Leave;
     let admin = (listeners.admin, listeners.admin_file);
     let operators = listen_to_operators((signals, end), admin, is_shared, &health);
@@ -167,7 +167,7 @@ fn health(
     listening: String,
     (queue, admission): (Arc<Queue>, AdmissionControl),
     watch: Arc<ThreadHealth>,
-    writer: &ReportWriter,
+    (writer, observed): (&ReportWriter, &ObservedTraffic),
 ) -> Arc<Health> {
     let live = Arc::clone(&prepared.live);
     let state = match &opened.nodes {
@@ -189,6 +189,7 @@ fn health(
         problems: ArcSwap::default(),
         reach: ArcSwap::from_pointee(reach(&opened.pairs, opened.transparent.as_ref())),
         tls: ArcSwap::from_pointee(prepared.tls.clone()),
+        recording_left_out: observed.left_out(),
         access: Arc::clone(&prepared.access),
         traffic: Arc::clone(&prepared.traffic),
         log: prepared.log.clone(),
