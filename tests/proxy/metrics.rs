@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::{
     admin::{get, http},
+    certificates::{Authority, Issued},
     support::{
         available, program,
         proxy::{Proxy, free_address},
@@ -194,12 +195,14 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    fn start(program: &str, folder: &Path, target: SocketAddr) -> Self {
+    /// With `more` settings of the job, each in a line.
+    fn start(program: &str, folder: &Path, target: SocketAddr, more: &[String]) -> Self {
         let settings = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: cqlens\n    static_configs: [{{targets: ['{target}']}}]\n"
         );
-        fs::write(&settings, text).unwrap();
+        let more: String = more.iter().map(|line| format!("    {line}\n")).collect();
+        fs::write(&settings, text + &more).unwrap();
         let address = free_address();
         let log = fs::File::create(folder.join("prometheus.log")).unwrap();
         let process = Command::new(program)
@@ -211,6 +214,20 @@ impl Prometheus {
             .spawn()
             .unwrap();
         Self { process, address }
+    }
+
+    /// The values that a query has, once it has some.
+    fn once(&self, query: &str, folder: &Path) -> Vec<Value> {
+        let deadline = Instant::now() + 2 * LIMIT;
+        loop {
+            let series = self.query(query).unwrap_or_default();
+            if !series.is_empty() {
+                return series;
+            }
+            let log = || fs::read_to_string(folder.join("prometheus.log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{}", log());
+            sleep(Duration::from_millis(200));
+        }
     }
 
     /// The values that a query has, with their labels.
@@ -266,17 +283,8 @@ async fn a_real_prometheus_scrapes_a_running_proxy_and_answers_the_dashboard() {
     let (_node, proxy, admin) = with_traffic(&[]).await;
     once(admin, ORDERS, 21.0);
     let folder = tempfile::tempdir().unwrap();
-    let prometheus = Prometheus::start(prometheus, folder.path(), admin);
-    let deadline = Instant::now() + 2 * LIMIT;
-    let series = loop {
-        let series = prometheus.query(ORDERS).unwrap_or_default();
-        if !series.is_empty() {
-            break series;
-        }
-        let log = || fs::read_to_string(folder.path().join("prometheus.log")).unwrap_or_default();
-        assert!(Instant::now() < deadline, "{}", log());
-        sleep(Duration::from_millis(200));
-    };
+    let prometheus = Prometheus::start(prometheus, folder.path(), admin, &[]);
+    let series = prometheus.once(ORDERS, folder.path());
     assert_eq!(series[0]["value"][1], "21");
     assert_eq!(series[0]["metric"]["instance"], admin.to_string());
     let up = prometheus.query("up").unwrap();
@@ -295,6 +303,39 @@ async fn a_real_prometheus_scrapes_a_running_proxy_and_answers_the_dashboard() {
         assert!(Instant::now() < deadline, "{}", queries.join("\n"));
         sleep(Duration::from_millis(500));
     }
+    drop(prometheus);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prometheus_on_another_machine_scrapes_with_tls_and_a_token() {
+    let Some(prometheus) = available("a scrape by Prometheus with TLS", program("prometheus")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new(folder.path(), "authority");
+    let Issued { certificate, key } = authority.issue("admin", &["127.0.0.1"]);
+    let token = folder.path().join("token");
+    fs::write(&token, "c2NyYXBlcnMtb2YtbWV0cmljcw\n").unwrap();
+    let node = Node::start(Options::default()).await.unwrap();
+    let admin = free_address();
+    let anywhere = format!("0.0.0.0:{}", admin.port());
+    let [certificate, key, token] = [&certificate, &key, &token].map(|path| path.to_str().unwrap());
+    let arguments = [
+        ["--admin", &anywhere],
+        ["--admin-tls-cert", certificate],
+        ["--admin-tls-key", key],
+        ["--admin-token-file", token],
+    ];
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &arguments.concat());
+    let settings = [
+        "scheme: https".to_owned(),
+        format!("authorization: {{credentials_file: '{token}'}}"),
+        format!("tls_config: {{ca_file: '{}'}}", authority.file.display()),
+    ];
+    let prometheus = Prometheus::start(prometheus, folder.path(), admin, &settings);
+    let up = prometheus.once("up == 1", folder.path());
+    assert_eq!(up[0]["metric"]["instance"], admin.to_string());
     drop(prometheus);
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }
