@@ -67,13 +67,14 @@ impl Pipeline {
         observer: Observer,
         relating: Relating,
     ) -> Self {
+        let clock = Clock::start();
         Self {
-            clock: Clock::start(),
+            clock,
             clients: ClientIds::default(),
             builder: ExchangeBuilder::new(&live, key),
             recorder: WindowRecorder::new(key),
             repeated: RepeatedColumns::default(),
-            sequences: SequenceRecorder::new(&live, key, relating),
+            sequences: SequenceRecorder::new(&live, key, relating, clock),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
