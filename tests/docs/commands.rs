@@ -11,7 +11,7 @@ use crate::{
 /// What the shell has instead of the programs that pages name besides: nothing on this machine is changed. A page that needs
 /// another one adds it here.
 const STAND_INS: &str = "
-    for name in cargo curl gzip jq kubectl sudo systemctl tar tcpdump zcat; do
+    for name in cargo curl gzip jq kubectl openssl sudo systemctl tar tcpdump zcat; do
         eval \"$name() { :; }\"
     done";
 

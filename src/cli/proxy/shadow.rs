@@ -10,7 +10,7 @@ use crate::{
     cli::{
         config::{host_and_port, percent, positive_duration},
         format,
-        login::password,
+        login::secret,
         replay::OutputFormat,
         tls::{Tls, host, identity},
     },
@@ -200,7 +200,7 @@ impl ShadowArgs {
 
     fn nodes(&self) -> anyhow::Result<Vec<(String, ClientOptions)>> {
         let credentials = match (&self.shadow_username, &self.shadow_password_file) {
-            (Some(name), Some(path)) => Some((name.clone(), password(path)?)),
+            (Some(name), Some(path)) => Some((name.clone(), secret(path, "password")?)),
             _ => None,
         };
         let node = |address: &String| {
