@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     path::Path,
+    process::Command,
     thread,
 };
 
@@ -134,6 +135,39 @@ fn the_same_cluster_does_not_differ_and_another_does() {
             assert_eq!(totals["compared"], 60, "three results of each round: {totals:#}");
             assert_eq!(totals["skipped"], json!({"write": 1}), "{totals:#}");
         }
+    }
+}
+
+#[test]
+fn reports_have_what_the_shadow_has_answered() {
+    let runtime = runtime();
+    let first = node(&runtime, "");
+    let other = node(&runtime, "DELETE FROM k.t WHERE a = 3 AND b = 1;");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (live, snapshots) = (path("live.json"), path("snapshots"));
+    let arguments = ["--report", &live, "--snapshot-dir", &snapshots];
+    let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+    runtime.block_on(traffic(proxy.address, 20));
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let comparison = report(folder.path());
+    let (later, of_shadow) = (path("later.json"), path("shadow.json"));
+    let written = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .args(["report", &snapshots, "--comparison", &of_shadow, "-o", &later])
+        .output()
+        .unwrap();
+    assert!(written.status.success(), "{written:?}");
+    for path in [live, later] {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["comparison"], comparison, "{path}");
+        let pattern = &report["comparison"]["patterns"][0];
+        assert_eq!(pattern["differences"], json!({"row-count": 1}), "{path}");
+        let patterns = report["patterns"].as_array().unwrap();
+        assert!(
+            patterns.iter().any(|known| known["id"] == pattern["id"]),
+            "{pattern:#}"
+        );
     }
 }
 

@@ -81,6 +81,7 @@ pub(super) async fn start(
     let shadow = shadow::begin(args, tls, &name, digest_key)?;
     let observed = ObservedTraffic::begin(args, &name, digest_key)?;
     let observer = observed.observer(shadow.as_ref());
+    let outputs = outputs.beside(shadow.clone());
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);

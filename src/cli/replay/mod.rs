@@ -10,15 +10,16 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 pub(super) use args::{Args, OutputFormat};
+use cqlens_audit::report::{ReplayEnd, ReplayPace};
 use cqlens_client::Client;
 use cqlens_rehearse::{
-    compare::{About, Comparison},
+    compare::{Comparison, ComparisonAbout, report},
     digest::{DigestKey, ResponseDigest},
     exchange::RecordedExchange,
     recording::RecordingReader,
     rehearsal::{First, Rehearsal},
     rename::Renames,
-    replay::{Pace, ReplayEnd, ReplayProgress, ReplaySettings, replay},
+    replay::{ReplayProgress, ReplaySettings, replay},
     target::{Target, TargetSettings},
 };
 use progress::ProgressLine;
@@ -93,26 +94,26 @@ fn replayed(args: &Args, recording: RecordingReader) -> anyhow::Result<Compariso
     line.end();
     end.done();
     let (rehearsal, pace) = sent?;
-    let about = About {
+    let about = ComparisonAbout {
         first: match &*args.against {
             [] => args.recording.display().to_string(),
             nodes => nodes.join(", "),
         },
         other: args.to.join(", "),
-        started: started.to_string(),
-        ended: Timestamp::now().to_string(),
+        started,
+        ended: Timestamp::now(),
         connections: rehearsal.other().counts(),
         pace: Some(pace),
         not_offered: Default::default(),
     };
-    Ok(Comparison::of(rehearsal.tally(), about))
+    Ok(report(rehearsal.tally(), about))
 }
 
 async fn send(
     args: &Args,
     recording: RecordingReader,
     progress: &ReplayProgress,
-) -> anyhow::Result<(Rehearsal, Pace)> {
+) -> anyhow::Result<(Rehearsal, ReplayPace)> {
     // Without a key in the recording nothing of it can be compared, and any will do.
     let key = recording.headers().iter().find_map(|header| header.digest_key());
     let key = key.unwrap_or(DigestKey(0));

@@ -24,9 +24,9 @@ use std::{
     time::Duration,
 };
 
+use cqlens_audit::report::ConnectionCounts;
 use cqlens_client::ClientOptions;
 use cqlens_proto::envelope::Version;
-use serde::Serialize;
 use tokio::sync::mpsc;
 
 pub(crate) use self::job::weight;
@@ -155,19 +155,6 @@ struct Counters {
     unprepared: AtomicU64,
 }
 
-/// What the connections to a cluster have been through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct TargetCounts {
-    /// Connections that were opened.
-    pub connections_opened: u64,
-    /// Connections that were lost, or that could not be opened.
-    pub connections_lost: u64,
-    /// Statements that were prepared.
-    pub prepared: u64,
-    /// Statements that a node had forgotten.
-    pub unprepared: u64,
-}
-
 impl Target {
     /// Begins to connect, on the current tokio runtime.
     pub fn open(settings: TargetSettings) -> Self {
@@ -261,10 +248,10 @@ impl Target {
     }
 
     /// What the connections have been through.
-    pub fn counts(&self) -> TargetCounts {
+    pub fn counts(&self) -> ConnectionCounts {
         let counters = &self.core.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        TargetCounts {
+        ConnectionCounts {
             connections_opened: count(&counters.opened),
             connections_lost: count(&counters.lost),
             prepared: count(&counters.prepared),
