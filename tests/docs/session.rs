@@ -34,6 +34,8 @@ pub(crate) static PLACE: LazyLock<Place> = LazyLock::new(|| {
         let recorded = checkout().join("tests/sniff/captures").join(recorded);
         fs::copy(recorded, place.path().join(name)).unwrap();
     }
+    let comparison = checkout().join("tests/golden/comparison-v1.json");
+    fs::copy(comparison, place.path().join("comparison.json")).unwrap();
     place.write("schema.cql", SCHEMA);
     place.write("queries/orders.cql", QUERIES);
     place.write("migrations/V1__orders.cql", SCHEMA);

@@ -171,6 +171,65 @@ fn reports_have_what_the_shadow_has_answered() {
     }
 }
 
+#[test]
+fn conditional_writes_counters_and_definitions_are_copied_where_a_setting_names_their_keyspace() {
+    const STATEMENTS: [(&str, &str, &str); 3] = [
+        (
+            "--shadow-lwt-keyspaces",
+            "INSERT INTO k.w (a, v) VALUES (7, 'secret') IF NOT EXISTS",
+            "conditional",
+        ),
+        (
+            "--shadow-counter-keyspaces",
+            "UPDATE k.c SET n = n + 2 WHERE a = 1",
+            "counter",
+        ),
+        (
+            "--shadow-ddl-keyspaces",
+            "CREATE TABLE k.added (a int PRIMARY KEY)",
+            "definition",
+        ),
+    ];
+    // What shows on the shadow that each has arrived.
+    const READS: [&str; 3] = [
+        "SELECT a FROM k.w",
+        "SELECT n FROM k.c",
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k' AND table_name = 'added'",
+    ];
+    let runtime = runtime();
+    let counter = "CREATE TABLE k.c (a int PRIMARY KEY, n counter);";
+    for allowed in 0..STATEMENTS.len() {
+        for (keyspace, is_sent) in [("k", true), ("other", false)] {
+            let (first, other) = (node(&runtime, counter), node(&runtime, counter));
+            let folder = tempfile::tempdir().unwrap();
+            let arguments = [STATEMENTS[allowed].0, keyspace];
+            let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+            let mut client = runtime.block_on(connect(proxy.address));
+            for (_, statement, _) in STATEMENTS {
+                runtime.block_on(client.query(statement)).unwrap();
+            }
+            drop(client);
+            assert_eq!(proxy.stop(LIMIT).code, 0);
+            let totals = &report(folder.path())["totals"];
+            let mut shadow = runtime.block_on(connect(other.address()));
+            for (place, (_, _, effect)) in STATEMENTS.into_iter().enumerate() {
+                let has_come = is_sent && place == allowed;
+                let answer = runtime.block_on(shadow.query(READS[place])).unwrap();
+                assert_eq!(!answer.rows.is_empty(), has_come, "{arguments:?}: {effect}");
+                let left_out = u64::from(!has_come);
+                let skipped = totals["skipped"][effect].as_u64().unwrap_or(0);
+                assert_eq!(skipped, left_out, "{arguments:?}: {totals:#}");
+            }
+            assert_eq!(
+                totals["compared"],
+                u64::from(is_sent),
+                "{arguments:?}: {totals:#}"
+            );
+            assert_eq!(totals["differences"], json!({}), "{arguments:?}: {totals:#}");
+        }
+    }
+}
+
 /// A peer that does the same with each connection.
 fn peer(serve: impl Fn(std::net::TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

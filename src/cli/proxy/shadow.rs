@@ -74,7 +74,7 @@ pub(in crate::cli) struct ShadowArgs {
     shadow_rate: Option<u32>,
     /// Copy writes to these keyspaces, too
     ///
-    /// Conditional writes, counters and definitions are not copied in any case.
+    /// Conditional writes, counters and definitions need a setting of their own.
     #[arg(
         long,
         env = "CQLENS_SHADOW_WRITE_KEYSPACES",
@@ -84,6 +84,42 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_write_keyspaces: Vec<String>,
+    /// Copy conditional writes (IF) to these keyspaces, too
+    ///
+    /// What they do depends on what the shadow has.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_LWT_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_lwt_keyspaces: Vec<String>,
+    /// Copy additions to the counters of these keyspaces, too
+    ///
+    /// Where the shadow gets them by another way as well, they count twice.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_COUNTER_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_counter_keyspaces: Vec<String>,
+    /// Copy CREATE, ALTER, DROP and TRUNCATE of what is in these keyspaces, too
+    ///
+    /// And of the keyspaces themselves. Roles and permissions are not copied.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_DDL_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_ddl_keyspaces: Vec<String>,
     /// Columns that are not compared
     #[arg(
         long,
@@ -232,8 +268,10 @@ impl ShadowArgs {
     fn rehearsal(&self) -> RehearsalSettings {
         RehearsalSettings {
             permissions: Permissions {
-                write_keyspaces: self.shadow_write_keyspaces.iter().cloned().collect(),
-                ..Permissions::default()
+                writes: self.shadow_write_keyspaces.iter().cloned().collect(),
+                conditional: self.shadow_lwt_keyspaces.iter().cloned().collect(),
+                counters: self.shadow_counter_keyspaces.iter().cloned().collect(),
+                definitions: self.shadow_ddl_keyspaces.iter().cloned().collect(),
             },
             excluded: self.shadow_exclude_columns.iter().cloned().collect(),
             ask_again_after: self.shadow_ask_again_after,

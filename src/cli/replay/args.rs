@@ -56,7 +56,7 @@ pub(in crate::cli) struct Args {
     pub(super) stop_at_error_rate: Option<f64>,
     /// Keyspaces that may be written to
     ///
-    /// By their names on the cluster of --to. Conditional writes, counters and definitions need the setting of their own as well.
+    /// By their names on the cluster of --to. Conditional writes, counters and definitions need a setting of their own.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -64,27 +64,39 @@ pub(in crate::cli) struct Args {
         help_heading = "What is sent"
     )]
     write_keyspaces: Vec<String>,
-    /// Send conditional writes (IF), too
-    #[arg(
-        long,
-        requires = "write_keyspaces",
-        help_heading = "What is sent",
-        hide_short_help = true
-    )]
-    write_conditionally: bool,
-    /// Send additions to counters, too: what is replayed twice counts twice
-    #[arg(
-        long,
-        requires = "write_keyspaces",
-        help_heading = "What is sent",
-        hide_short_help = true
-    )]
-    write_counters: bool,
-    /// Send CREATE, ALTER, DROP, TRUNCATE, GRANT and REVOKE, too
+    /// Keyspaces that conditional writes (IF) may be sent to
     ///
-    /// Of any keyspace: not all of them name one.
-    #[arg(long, help_heading = "What is sent", hide_short_help = true)]
-    write_definitions: bool,
+    /// What they do depends on what the cluster has.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    lwt_keyspaces: Vec<String>,
+    /// Keyspaces whose counters may be added to
+    ///
+    /// What is replayed twice counts twice.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    counter_keyspaces: Vec<String>,
+    /// Keyspaces that CREATE, ALTER, DROP and TRUNCATE may be sent for
+    ///
+    /// For what is in them, and for themselves. Roles and permissions are not sent.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    ddl_keyspaces: Vec<String>,
     /// Another name of a keyspace on the cluster of --to
     ///
     /// Several may be given.
@@ -219,8 +231,8 @@ impl Args {
             "--rename: keyspaces have one name for --to and --against"
         );
         ensure!(
-            self.against.is_empty() || self.write_keyspaces.is_empty() && !self.write_definitions,
-            "--write-keyspaces: what is compared with --against would be written to both clusters"
+            self.against.is_empty() || self.permissions() == Permissions::default(),
+            "--write-keyspaces and their like: what is compared with --against would be written to both clusters"
         );
         Ok(())
     }
@@ -257,16 +269,20 @@ impl Args {
     /// How the rehearsal goes.
     pub(super) fn rehearsal(&self) -> RehearsalSettings {
         RehearsalSettings {
-            permissions: Permissions {
-                write_keyspaces: self.write_keyspaces.iter().cloned().collect(),
-                conditional: self.write_conditionally,
-                counters: self.write_counters,
-                definitions: self.write_definitions,
-            },
+            permissions: self.permissions(),
             excluded: self.exclude_columns.iter().cloned().collect(),
             ask_again_after: self.ask_again_after,
             noise_share: self.noise_sample / 100.0,
             unsent_writes_count_for: None,
+        }
+    }
+
+    fn permissions(&self) -> Permissions {
+        Permissions {
+            writes: self.write_keyspaces.iter().cloned().collect(),
+            conditional: self.lwt_keyspaces.iter().cloned().collect(),
+            counters: self.counter_keyspaces.iter().cloned().collect(),
+            definitions: self.ddl_keyspaces.iter().cloned().collect(),
         }
     }
 
