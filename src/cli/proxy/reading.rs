@@ -51,6 +51,7 @@ const FIXED: &[&str] = &[
     "shadow-counter-keyspaces",
     "shadow-ddl-keyspaces",
     "shadow-exclude-columns",
+    "shadow-no-discovery",
     "shadow-ask-upstream",
     "shadow-noise-sample",
     "shadow-ask-again-after",

@@ -17,6 +17,7 @@ use crate::{
     sink,
 };
 use cqlens_admin::ShadowOrder;
+use cqlens_audit::catalog::Live;
 use cqlens_client::ClientOptions;
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
 use cqlens_rehearse::{
@@ -25,7 +26,7 @@ use cqlens_rehearse::{
     gate::Permissions,
     rehearsal::RehearsalSettings,
     shadow::{Publish, Shadow, ShadowSettings},
-    target::TargetSettings,
+    target::{ConnectTo, TargetSettings},
 };
 
 /// The second cluster, and what it is sent.
@@ -130,6 +131,16 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_exclude_columns: Vec<String>,
+    /// Send to no other nodes of the shadow than the named ones
+    ///
+    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_NO_DISCOVERY",
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_no_discovery: bool,
     /// Query the upstream again where answers differ, over connections of cqlens' own
     ///
     /// Without it, differences in tables that were written meanwhile are not judged.
@@ -235,22 +246,48 @@ impl ShadowArgs {
     }
 
     fn nodes(&self) -> anyhow::Result<Vec<(String, ClientOptions)>> {
+        let node = |address: &String| Ok((address.clone(), self.options(address)?));
+        self.shadow.iter().map(node).collect()
+    }
+
+    /// How to connect to a node.
+    fn options(&self, address: &str) -> anyhow::Result<ClientOptions> {
         let credentials = match (&self.shadow_username, &self.shadow_password_file) {
             (Some(name), Some(path)) => Some((name.clone(), password(path)?)),
             _ => None,
         };
-        let node = |address: &String| {
-            let tls = self.connector(address).context("no TLS to the shadow")?;
-            let options = ClientOptions {
-                credentials: credentials.clone(),
-                application: "cqlens shadow".to_owned(),
-                tls: tls.map(|tls| Arc::new(tls) as _),
-                timeout: self.shadow_timeout,
-                ..ClientOptions::default()
-            };
-            Ok((address.clone(), options))
-        };
-        self.shadow.iter().map(node).collect()
+        let tls = self.connector(address).context("no TLS to the shadow")?;
+        Ok(ClientOptions {
+            credentials,
+            application: "cqlens shadow".to_owned(),
+            tls: tls.map(|tls| Arc::new(tls) as _),
+            timeout: self.shadow_timeout,
+            ..ClientOptions::default()
+        })
+    }
+
+    /// How to connect to nodes that the shadow names, if it is to be done at all. A copy of a cluster may still name the
+    /// nodes of the one that it was copied from: nothing is sent to those.
+    fn connect_to(&self, upstream: Vec<String>, live: &Arc<Live>) -> Option<ConnectTo> {
+        if self.shadow_no_discovery {
+            return None;
+        }
+        let (shadow, live) = (self.clone(), Arc::clone(live));
+        Some(ConnectTo::new(move |node| {
+            let address = node.to_string();
+            let cluster = live.cluster();
+            if upstream.contains(&address) || cluster.nodes.iter().any(|known| known.leads_to(node)) {
+                tracing::warn!(
+                    address,
+                    "the shadow names a node of the upstream, which gets no requests of the shadow"
+                );
+                return None;
+            }
+            shadow
+                .options(&address)
+                .inspect_err(|error| tracing::warn!(address, "shadow: {error:#}"))
+                .ok()
+        }))
     }
 
     fn connector(&self, address: &str) -> anyhow::Result<Option<Connector>> {
@@ -291,6 +328,7 @@ pub(super) fn begin(
     tls: &Tls,
     name: &str,
     key: DigestKey,
+    live: &Arc<Live>,
 ) -> anyhow::Result<Option<Arc<Shadow>>> {
     let shadow = &args.shadow;
     if !shadow.is_set() {
@@ -308,7 +346,10 @@ pub(super) fn begin(
     });
     let settings = ShadowSettings {
         source: name.to_owned(),
-        other: TargetSettings::new(shadow.nodes()?, key),
+        other: TargetSettings {
+            connect_to: shadow.connect_to(control::contacts(args).points, live),
+            ..TargetSettings::new(shadow.nodes()?, key)
+        },
         first,
         rehearsal: shadow.rehearsal(),
         share: shadow.shadow_sample / 100.0,

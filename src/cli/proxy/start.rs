@@ -78,7 +78,7 @@ pub(super) async fn start(
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
     let digest_key = DigestKey::random();
-    let shadow = shadow::begin(args, tls, &name, digest_key)?;
+    let shadow = shadow::begin(args, tls, &name, digest_key, live)?;
     let observed = ObservedTraffic::begin(args, &name, digest_key)?;
     let observer = observed.observer(shadow.as_ref());
     let outputs = outputs.beside(shadow.clone());

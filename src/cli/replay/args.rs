@@ -1,13 +1,13 @@
 //! What can be said to `cqlens replay`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::ensure;
 use cqlens_client::ClientOptions;
 use cqlens_proto::{compress::Compression, envelope::Version};
 use cqlens_rehearse::{
     compare::ComparisonFormat, gate::Permissions, rehearsal::RehearsalSettings, rename::Renames,
-    replay::Speed,
+    replay::Speed, target::ConnectTo,
 };
 
 use super::super::{
@@ -136,6 +136,11 @@ pub(in crate::cli) struct Args {
     pub(super) output: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Connections")]
     pub(super) login: LoginArgs,
+    /// Send to no other nodes than the named ones
+    ///
+    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    #[arg(long, help_heading = "Connections", hide_short_help = true)]
+    no_discovery: bool,
     /// Connections to each node
     ///
     /// Before version 5 of the protocol, there are as many for each keyspace.
@@ -242,23 +247,46 @@ impl Args {
     /// # Errors
     /// Files of TLS that cannot be used.
     pub(super) fn nodes(&self, addresses: &[String]) -> anyhow::Result<Vec<(String, ClientOptions)>> {
-        let node = |address: &String| {
-            let tls = self.tls.connector(address)?;
-            let options = ClientOptions {
-                compression: match self.compression {
-                    CompressionName::None => Compression::None,
-                    CompressionName::Lz4 => Compression::Lz4,
-                    CompressionName::Snappy => Compression::Snappy,
-                },
-                credentials: self.login.credentials(),
-                application: "cqlens replay".to_owned(),
-                tls: tls.map(|tls| std::sync::Arc::new(tls) as _),
-                timeout: self.request_timeout,
-                ..ClientOptions::default()
-            };
-            Ok((address.clone(), options))
-        };
+        let options = self.options();
+        let node = |address: &String| Ok((address.clone(), options(address)?));
         addresses.iter().map(node).collect()
+    }
+
+    /// How to connect to nodes that a cluster names, if it is to be done.
+    pub(super) fn connect_to(&self) -> Option<ConnectTo> {
+        if self.no_discovery {
+            return None;
+        }
+        let options = self.options();
+        Some(ConnectTo::new(move |node| {
+            let address = node.to_string();
+            let options = options(&address);
+            options
+                .inspect_err(|error| tracing::warn!(address, "no TLS: {error:#}"))
+                .ok()
+        }))
+    }
+
+    fn options(&self) -> impl Fn(&str) -> anyhow::Result<ClientOptions> + Send + Sync + use<> {
+        let tls = self.tls.clone();
+        let options = ClientOptions {
+            compression: match self.compression {
+                CompressionName::None => Compression::None,
+                CompressionName::Lz4 => Compression::Lz4,
+                CompressionName::Snappy => Compression::Snappy,
+            },
+            credentials: self.login.credentials(),
+            application: "cqlens replay".to_owned(),
+            timeout: self.request_timeout,
+            ..ClientOptions::default()
+        };
+        move |address| {
+            let tls = tls.connector(address)?;
+            Ok(ClientOptions {
+                tls: tls.map(|tls| Arc::new(tls) as _),
+                ..options.clone()
+            })
+        }
     }
 
     /// The highest version of the protocol to try.

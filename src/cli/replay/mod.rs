@@ -148,6 +148,7 @@ async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Re
             Ok(_client) => {
                 return Ok(Target::open(TargetSettings {
                     highest_version: args.highest_version(),
+                    connect_to: args.connect_to(),
                     connections_per_node: args.connections.into(),
                     most_waiting: usize::from(args.max_in_flight) + SPARE,
                     ..TargetSettings::new(nodes, key)

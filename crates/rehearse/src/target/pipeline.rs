@@ -28,6 +28,7 @@ use super::{
     job::{Job, PagesBefore},
     pages::Found,
     prepared::{PreparedKey, PreparedStatement},
+    routing::RoutingKey,
     sets::Sets,
     slot::{SlotStatus, has_keyspaces},
     streams::{InFlight, Streams},
@@ -313,10 +314,11 @@ impl<'c> Pipeline<'c> {
                 let statement = PreparedStatement {
                     id: copied(prepared.id.0),
                     result_metadata_id: prepared.result_metadata_id.map(|id| copied(id.0)),
+                    routing_key: RoutingKey::of(&prepared),
                 };
                 self.core.prepared().insert(key.clone(), statement);
                 self.core.counters.prepared.fetch_add(1, super::Ordering::Relaxed);
-                self.ready.extend(waiting);
+                waiting.into_iter().for_each(|job| self.go_on(job));
             }
             Ok(Response::Error(error)) => {
                 for job in waiting {
@@ -324,6 +326,18 @@ impl<'c> Pipeline<'c> {
                 }
             }
             _ => self.leave_all_out(waiting, Skipped::Unreadable),
+        }
+    }
+
+    /// Its statement is prepared now, and so it is known where it goes best. One that a node had forgotten stays with
+    /// that node: others may have forgotten it, too.
+    fn go_on(&mut self, job: Job) {
+        match self.sets.upgrade() {
+            Some(sets) if job.unprepared == 0 && sets.has_several_nodes() => {
+                self.status.done();
+                sets.route(self.core, job);
+            }
+            _ => self.ready.push_back(job),
         }
     }
 

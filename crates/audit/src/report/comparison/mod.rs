@@ -72,6 +72,15 @@ pub struct ComparisonAbout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ConnectionCounts {
+    /// Nodes that requests are sent to.
+    #[serde(default)]
+    pub nodes: u64,
+    /// Of these, those that no connection was open to in the end.
+    #[serde(default)]
+    pub nodes_unreachable: u64,
+    /// Requests that were sent to a node that holds their partition, because that was known.
+    #[serde(default)]
+    pub sent_to_replicas: u64,
     /// Connections that were opened.
     pub connections_opened: u64,
     /// Connections that were lost, or that could not be opened.
@@ -282,6 +291,7 @@ impl Comparison {
             number::count(totals.agreed_later),
         )];
         lines.extend(self.about.pace.as_ref().map(ToString::to_string));
+        lines.extend(self.about.connections.line());
         lines.extend(counted(
             "not sent or not answered",
             &totals.skipped,
@@ -323,6 +333,23 @@ impl Comparison {
         self.patterns
             .iter()
             .filter(|pattern| pattern.latency_us.are_measured())
+    }
+}
+
+impl ConnectionCounts {
+    /// How requests were spread over several nodes.
+    fn line(&self) -> Option<String> {
+        let unreachable = match self.nodes_unreachable {
+            0 => String::new(),
+            nodes => format!(" ({} out of reach in the end)", number::count(nodes)),
+        };
+        (self.nodes > 1).then(|| {
+            format!(
+                "sent to {} nodes{unreachable}, {} to one that holds the partition",
+                number::count(self.nodes),
+                number::plural(self.sent_to_replicas, "request", "requests")
+            )
+        })
     }
 }
 

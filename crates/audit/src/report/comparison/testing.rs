@@ -60,7 +60,12 @@ pub(in crate::report) fn comparison() -> Comparison {
             other: "10.1.0.1:9042".to_owned(),
             started: Timestamp::UNIX_EPOCH,
             ended: Timestamp::UNIX_EPOCH,
-            connections: ConnectionCounts::default(),
+            connections: ConnectionCounts {
+                nodes: 3,
+                nodes_unreachable: 1,
+                sent_to_replicas: 1_200,
+                ..ConnectionCounts::default()
+            },
             pace: None,
             not_offered: [("too many requests waiting".to_owned(), 2)].into(),
         },

@@ -45,6 +45,7 @@ fn a_document_says_which_patterns_differ_in_which_way() {
             "exchange 17: the other cluster gave 2 rows, not 3 rows",
             "not sent or not answered: 10 (a write to a keyspace that may not be written)",
             "left out before: 2 (too many requests waiting)",
+            "sent to 3 nodes (1 out of reach in the end), 1,200 requests to one that holds the partition",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
