@@ -147,6 +147,76 @@ fn a_report_of_a_recording_says_what_the_live_one_has_said() {
 }
 
 #[test]
+fn a_full_query_log_is_recorded_without_responses_and_can_be_replayed_and_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/rehearse/tests/golden/fqltool-dump-4.1.txt");
+    let (dump, recording) = (dump.to_str().unwrap(), folder.path().join("recording"));
+    let recording = recording.to_str().unwrap();
+    let output = cqlens(&[
+        "record",
+        dump,
+        "--keyspace",
+        "k",
+        "--record-values",
+        "-o",
+        recording,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("8 requests recorded in ")
+            && said.contains("2 left out: 1 too long, 1 not readable in the log"),
+        "{said}"
+    );
+    let recorded = read(Path::new(recording));
+    assert!(
+        recorded
+            .iter()
+            .all(|exchange| exchange.response == ResponseDigest::Missing)
+    );
+    let explained = cqlens(&["explain", recording]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(
+        explained.contains("DELETE FROM k.t WHERE a = ? AND b = ?"),
+        "{explained}"
+    );
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let schema = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE k.t (a int, b int, v text, PRIMARY KEY (a, b));";
+    let node = runtime.block_on(async {
+        let node = cqlens_node::Node::start(cqlens_node::Options::default());
+        let node = node.await.unwrap();
+        let mut client = cqlens_client::Client::connect(node.address(), &ClientOptions::default())
+            .await
+            .unwrap();
+        client.script(schema).await.unwrap();
+        node
+    });
+    let address = node.address().to_string();
+    let to = ["replay", recording, "--to", &address, "--format", "json"];
+    let writes = ["--write-keyspaces", "k", "--lwt-keyspaces", "k"];
+    let output = cqlens(&[&to[..], &writes].concat());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let totals = &comparison["totals"];
+    assert_eq!(totals["skipped"], serde_json::json!({}), "{totals:#}");
+    assert_eq!(
+        totals["not_compared"],
+        serde_json::json!({"first-unknown": 8}),
+        "{totals:#}"
+    );
+    let output = cqlens(&[&to[..], &["--against", &address, "--speed", "max"]].concat());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(comparison["totals"]["compared"], 3, "{comparison:#}");
+    assert_eq!(comparison["patterns_that_differ"], 0, "{comparison:#}");
+    let mixed = Command::new(PROGRAM)
+        .args(["record", dump, "capture.pcap", "-o", recording])
+        .output()
+        .unwrap();
+    assert_eq!(mixed.status.code(), Some(2));
+}
+
+#[test]
 fn no_value_is_recorded_unless_it_is_asked_for_and_nobody_else_can_read_the_files() {
     // Of the scenario, as they stand in its traffic.
     let hidden = Live::of(&["users-two-tables"], &[]);

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod convert;
 pub mod digest;
 pub mod exchange;
+pub mod full_query_log;
 pub mod gate;
 pub mod left_out;
 pub mod observe;
