@@ -27,7 +27,7 @@ const SCHEMA: &str =
     CREATE TABLE k.t (a int, b int, v text, PRIMARY KEY (a, b));
     CREATE TABLE k.w (a int PRIMARY KEY, v text);";
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -35,7 +35,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-fn node(runtime: &Runtime, more: &str) -> Node {
+pub(crate) fn node(runtime: &Runtime, more: &str) -> Node {
     runtime.block_on(async {
         let node = Node::start(Options::default()).await.unwrap();
         let mut client = connect(node.address()).await;
@@ -51,12 +51,12 @@ fn node(runtime: &Runtime, more: &str) -> Node {
     })
 }
 
-async fn connect(address: SocketAddr) -> Client {
+pub(crate) async fn connect(address: SocketAddr) -> Client {
     Client::connect(address, &ClientOptions::default()).await.unwrap()
 }
 
 /// Prepared reads in pages, plain reads, a statement that is refused, and a write.
-async fn traffic(address: SocketAddr, rounds: i32) {
+pub(crate) async fn traffic(address: SocketAddr, rounds: i32) {
     let mut client = connect(address).await;
     client.query("USE k").await.unwrap();
     let prepared = client.prepare("SELECT b, v FROM t WHERE a = ?").await.unwrap();
@@ -87,7 +87,7 @@ async fn traffic(address: SocketAddr, rounds: i32) {
 }
 
 /// A proxy before `upstream` that copies requests to `shadow`.
-fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
+pub(crate) fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
     let (shadow, report) = (
         shadow.to_string(),
         folder.join("shadow.json").display().to_string(),
@@ -104,7 +104,7 @@ fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str])
     Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
 }
 
-fn report(folder: &Path) -> Value {
+pub(crate) fn report(folder: &Path) -> Value {
     let text = std::fs::read_to_string(folder.join("shadow.json")).unwrap();
     assert!(!text.contains("secret"), "no value leaves the process");
     serde_json::from_str(&text).unwrap()
