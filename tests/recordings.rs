@@ -144,6 +144,35 @@ fn a_report_of_a_recording_says_what_the_live_one_has_said() {
     let explained = cqlens(&["explain", recording.to_str().unwrap()]);
     let explained = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.contains("SELECT"), "{explained}");
+    // With the schema that was in force, which the recording has.
+    assert!(explained.contains("full-partition-key"), "{explained}");
+}
+
+#[test]
+fn each_request_of_a_recording_is_explained_as_a_record_with_its_values() {
+    for (more, partitions) in [
+        (&["--record-values"][..], BTreeSet::from([Some(4), Some(25)])),
+        (&[], [None].into()),
+    ] {
+        let live = Live::of(&["in-query"], more);
+        let recording = live.recording();
+        let explained = cqlens(&["explain", "--json", recording.to_str().unwrap()]);
+        let answers: Vec<Value> = String::from_utf8(explained.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let recorded = read(&recording);
+        assert_eq!(answers.len(), recorded.len());
+        for (answer, exchange) in answers.iter().zip(&recorded) {
+            assert_eq!(answer["id"], exchange.number);
+        }
+        let reads = answers
+            .iter()
+            .filter(|answer| answer["in_on_partition_key"] == true);
+        let counts: BTreeSet<_> = reads.map(|answer| answer["partitions"].as_u64()).collect();
+        assert_eq!(counts, partitions, "hashes are no keys");
+    }
 }
 
 #[test]
