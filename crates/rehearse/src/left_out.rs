@@ -69,6 +69,12 @@ impl LeftOut {
         }
     }
 
+    /// Whether what a file names so is a loss; what a later version names is one.
+    pub fn is_loss_of_name(name: &str) -> bool {
+        let named = Self::ALL.into_iter().find(|why| why.name() == name);
+        named.is_none_or(Self::is_loss)
+    }
+
     /// As it stands in files and reports.
     pub fn name(self) -> &'static str {
         match self {

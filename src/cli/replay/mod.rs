@@ -3,11 +3,14 @@
 mod args;
 mod progress;
 
-use std::{process::ExitCode, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 pub(super) use args::{Args, OutputFormat};
 use cqlens_audit::report::{ReplayEnd, ReplayPace};
@@ -93,7 +96,7 @@ fn replayed(args: &Args, recording: RecordingReader) -> anyhow::Result<Compariso
     let sent = runtime.block_on(send(args, recording, &progress));
     line.end();
     end.done();
-    let (rehearsal, pace) = sent?;
+    let (rehearsal, pace, losses) = sent?;
     let about = ComparisonAbout {
         first: match &*args.against {
             [] => args.recording.display().to_string(),
@@ -104,7 +107,7 @@ fn replayed(args: &Args, recording: RecordingReader) -> anyhow::Result<Compariso
         ended: Timestamp::now(),
         connections: rehearsal.other().counts(),
         pace: Some(pace),
-        not_offered: Default::default(),
+        not_offered: losses,
     };
     Ok(report(rehearsal.tally(), about))
 }
@@ -113,7 +116,7 @@ async fn send(
     args: &Args,
     recording: RecordingReader,
     progress: &ReplayProgress,
-) -> anyhow::Result<(Rehearsal, ReplayPace)> {
+) -> anyhow::Result<(Rehearsal, ReplayPace, BTreeMap<String, u64>)> {
     // Without a key in the recording nothing of it can be compared, and any will do.
     let key = recording.headers().iter().find_map(|header| header.digest_key());
     let key = key.unwrap_or(DigestKey(0));
@@ -131,12 +134,19 @@ async fn send(
     };
     let (sender, exchanges) = mpsc::channel(PIECES_AHEAD);
     let renames = args.renames();
+    let (tell, losses) = oneshot::channel();
     thread::Builder::new()
         .name("recording".to_owned())
-        .spawn(move || read(recording, key, renames, &sender))
+        .spawn(move || {
+            // Nobody listens where the replay has ended before.
+            let _ = tell.send(read(recording, key, renames, &sender));
+        })
         .context("no thread")?;
     let pace = replay(exchanges, &mut rehearsal, settings, progress).await;
-    Ok((rehearsal, pace))
+    // Where it was ended before the recording, its reader still is.
+    let losses = timeout(READER, losses).await;
+    let losses = losses.ok().and_then(Result::ok).unwrap_or_default();
+    Ok((rehearsal, pace, losses))
 }
 
 /// Connects once before anything is sent: a wrong address is a mistake, not a difference.
@@ -169,13 +179,16 @@ const SPARE: usize = 4_096;
 const PIECE: usize = 256;
 const PIECES_AHEAD: usize = 32;
 
-/// Reads the recording in a thread of its own, until its receiver is gone.
+/// How long the reader of a recording may take to see that nobody wants more of it.
+const READER: Duration = Duration::from_secs(1);
+
+/// Reads the recording in a thread of its own, until its receiver is gone; what the recording lacks.
 fn read(
     mut recording: RecordingReader,
     key: DigestKey,
     mut renames: Renames,
     to: &mpsc::Sender<Vec<RecordedExchange>>,
-) {
+) -> BTreeMap<String, u64> {
     let known = recording.faults().len();
     let mut piece = Vec::with_capacity(PIECE);
     while let Some((mut exchange, its_key)) = recording.next_keyed() {
@@ -186,11 +199,12 @@ fn read(
         }
         piece.push(exchange);
         if piece.len() == PIECE && to.blocking_send(std::mem::take(&mut piece)).is_err() {
-            return;
+            return recording.losses();
         }
     }
     let _ = to.blocking_send(piece);
     for fault in recording.faults().iter().skip(known) {
         tracing::warn!(%fault, "a part of the recording is left out");
     }
+    recording.losses()
 }

@@ -18,7 +18,7 @@ use super::{
     folder,
     format::{End, FORMAT, Header, Line, RecordedValues},
 };
-use crate::{digest::DigestKey, exchange::Page, exchange::RecordedExchange};
+use crate::{digest::DigestKey, exchange::Page, exchange::RecordedExchange, left_out::LeftOut};
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +162,17 @@ impl RecordingReader {
     /// The counts of the files that were read to their ends, so far.
     pub fn ends(&self) -> &[End] {
         &self.ends
+    }
+
+    /// Requests that the recording lacks although they had their effect, by reason: of the files that were read to
+    /// their ends, so far.
+    pub fn losses(&self) -> BTreeMap<String, u64> {
+        let mut losses = BTreeMap::new();
+        let left_out = self.ends.iter().flat_map(|end| &end.left_out);
+        for (why, count) in left_out.filter(|(why, _)| LeftOut::is_loss_of_name(why)) {
+            *losses.entry(why.clone()).or_default() += count;
+        }
+        losses
     }
 
     /// The next exchange, with the key of the digest of its response; none at the end.
