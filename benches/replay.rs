@@ -20,6 +20,7 @@ use cqlens_audit::report::ReplayPace;
 use cqlens_client::ClientOptions;
 use cqlens_proto::message::Consistency;
 use cqlens_rehearse::{
+    column_types::ColumnTypesCache,
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
@@ -135,7 +136,7 @@ fn expected() -> ResponseDigest {
             ..cqlens_proto::message::ResultMetadata::none()
         };
         let rows = cqlens_proto::message::Rows::new(metadata, &content).unwrap();
-        RowsDigest::of(&rows, DigestKey(1))
+        RowsDigest::of(&rows, DigestKey(1), &mut ColumnTypesCache::default())
     });
     ResponseDigest::Rows(rows.clone())
 }

@@ -183,7 +183,7 @@ fn compare_columns(expected: &RowsDigest, actual: &RowsDigest) -> Option<Differe
     }
     let other = first
         .iter()
-        .zip(second)
+        .zip(second.iter())
         .filter(|(first, second)| first.1 != second.1);
     let described = |(name, column_type): &(String, String)| format!("{name} {column_type}");
     let (mut before, mut after, mut columns) = (Vec::new(), Vec::new(), Vec::new());
@@ -253,7 +253,7 @@ mod tests {
             ordered,
             unordered,
             columns: columns.to_vec(),
-            column_types: Some(vec![named("a", "int"), named("b", "text")]),
+            column_types: Some([named("a", "int"), named("b", "text")].into()),
             has_more: false,
         }
     }
@@ -314,19 +314,16 @@ mod tests {
     fn names_and_types_of_columns_come_before_rows() {
         let first = rows(1, 3, [1, 2]);
         let mut other_type = rows(2, 4, [1, 5]);
-        other_type
-            .column_types
-            .iter_mut()
-            .flatten()
-            .for_each(|column| column.1 = "int".to_owned());
+        let is_int = ["a", "b"].map(|name| (name.to_owned(), "int".to_owned()));
+        other_type.column_types = Some(is_int.into());
         assert_eq!(
             kind(first.clone(), other_type, &ORDERED, &[]),
             Some(DifferenceKind::Types)
         );
         let mut more = rows(2, 4, [1, 5]);
-        more.column_types
-            .iter_mut()
-            .for_each(|columns| columns.push(("c".to_owned(), "int".to_owned())));
+        let added = ("c".to_owned(), "int".to_owned());
+        let types = first.column_types.iter().flat_map(|types| types.iter().cloned());
+        more.column_types = Some(types.chain([added]).collect());
         more.columns.push(9);
         let verdict = compare(
             &ResponseDigest::Rows(first.clone()),

@@ -18,7 +18,12 @@ use super::{
     folder,
     format::{End, FORMAT, Header, Line, RecordedValues},
 };
-use crate::{digest::DigestKey, exchange::Page, exchange::RecordedExchange, left_out::LeftOut};
+use crate::{
+    column_types::ColumnTypes,
+    digest::DigestKey,
+    exchange::{Page, RecordedExchange},
+    left_out::LeftOut,
+};
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -298,7 +303,7 @@ struct Lines {
     line: String,
     number: u64,
     statements: Vec<Arc<str>>,
-    columns: Vec<Vec<(String, String)>>,
+    columns: Vec<ColumnTypes>,
     has_ended: bool,
 }
 
@@ -378,7 +383,7 @@ impl Lines {
             Line::Statement(statement) => {
                 put(&mut self.statements, statement.statement, statement.cql.into())?;
             }
-            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types)?,
+            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types.into())?,
             Line::End(end) => {
                 ends.push(end.end);
                 self.has_ended = true;

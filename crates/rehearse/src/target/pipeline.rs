@@ -34,6 +34,7 @@ use super::{
     streams::{InFlight, Streams},
 };
 use crate::{
+    column_types::ColumnTypesCache,
     digest::{ResponseDigest, RowsDigester},
     skipped::Skipped,
 };
@@ -63,6 +64,7 @@ pub(super) struct Pipeline<'c> {
     is_unflushed: bool,
     streams: Streams,
     preparing: HashMap<PreparedKey, i16>,
+    types: ColumnTypesCache,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
 }
@@ -98,6 +100,7 @@ impl<'c> Pipeline<'c> {
             is_unflushed: false,
             streams: Streams::new(core.settings.most_in_flight),
             preparing: HashMap::new(),
+            types: ColumnTypesCache::default(),
             ready: VecDeque::new(),
         }
     }
@@ -359,7 +362,7 @@ impl<'c> Pipeline<'c> {
             }
             Response::Result(QueryResult::Rows(rows)) => self.heard_rows(job, latency, rows),
             message => {
-                let response = ResponseDigest::of(message, self.core.settings.digest_key);
+                let response = ResponseDigest::of(message, self.core.settings.digest_key, &mut self.types);
                 match response {
                     ResponseDigest::Missing => self.leave_out(job, Skipped::Unreadable),
                     response => self.answer(job, response, latency, None),
@@ -376,7 +379,7 @@ impl<'c> Pipeline<'c> {
         let key = self.core.settings.digest_key;
         if job.request.extent == Extent::Page {
             let mut digester = RowsDigester::new(key);
-            digester.add(rows);
+            digester.add(rows, &mut self.types);
             return self.answer(
                 job,
                 ResponseDigest::Rows(digester.finish()),
@@ -391,7 +394,7 @@ impl<'c> Pipeline<'c> {
                 count: 0,
             })
         });
-        pages.digester.add(rows);
+        pages.digester.add(rows, &mut self.types);
         pages.latency += latency;
         pages.count += 1;
         if paging_state.is_some() && pages.count < MOST_PAGES {
