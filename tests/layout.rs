@@ -32,6 +32,7 @@ const ARROWS: &[Arrows] = &[
                 &[
                     "control",
                     "in_process",
+                    "metrics",
                     "sink",
                     "cqlens_proto",
                     "cqlens_cql",
@@ -67,6 +68,20 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_client",
                     "cqlens_cql",
                     "cqlens_proxy",
+                ],
+            ),
+            (
+                "metrics",
+                &[
+                    "cqlens_admin",
+                    // Of captures nothing but names and counts.
+                    "cqlens_audit::capture",
+                    // Its tests make a process and its windows.
+                    "cqlens_audit::memory",
+                    "cqlens_cql::plan",
+                    "cqlens_audit::rules",
+                    "cqlens_audit::text",
+                    "cqlens_audit::window",
                 ],
             ),
             (

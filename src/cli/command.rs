@@ -8,7 +8,9 @@ use clap::{Parser, Subcommand};
 use super::demo;
 use super::{
     colour::When,
-    completions, diff, explain, man, proxy, replay, report, rules,
+    completions, diff, explain,
+    log::LogFormat,
+    man, proxy, replay, report, rules,
     settings::{self, Settings, Sources},
 };
 #[cfg(feature = "pcap")]
@@ -36,6 +38,19 @@ pub(super) struct Cli {
         value_name = "FILTER"
     )]
     pub(super) log: String,
+    /// How to write the log
+    ///
+    /// `json` is one object a line: timestamp, level, target, message and fields.
+    #[arg(
+        long,
+        global = true,
+        help_heading = EVERYWHERE,
+        env = "CQLENS_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT",
+        hide_short_help = true
+    )]
+    pub(super) log_format: LogFormat,
     /// Read settings from this TOML file
     ///
     /// It has long flags without their dashes, in the table of their command, such as [proxy]. Flags and the environment

@@ -20,10 +20,21 @@ use std::{
 
 use anyhow::Context;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
-use tracing_subscriber::{EnvFilter, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+};
 
-use super::{colour, log_line::Fields};
+use super::{colour, log_json, log_line::Fields};
 use cqlens_audit::{audit::failure, text};
+
+/// How lines of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
 
 /// What is logged, which may change while the process runs.
 #[derive(Debug, Clone)]
@@ -37,16 +48,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 static QUEUE: OnceLock<NonBlocking> = OnceLock::new();
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 /// Given to the queue, the dropped ones included.
 static LOGGED: AtomicUsize = AtomicUsize::new(0);
 /// Taken from the queue and written, or refused by standard error.
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts logging to standard error, with colours where [`colour`] wants them.
+/// Starts logging to standard error, text with colours where [`colour`] wants them.
 ///
 /// # Errors
 /// A filter that cannot be read.
-pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
+pub(super) fn start(filter: &str, format: LogFormat) -> anyhow::Result<Log> {
     let (filter, handle) = reload::Layer::new(parse(filter)?);
     let (queue, guard) = NonBlockingBuilder::default()
         .lossy(true)
@@ -57,11 +69,17 @@ pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
     // pipe. `flush` waits instead.
     std::mem::forget(guard);
     let queue = QUEUE.get_or_init(|| queue);
-    let lines = fmt::layer()
-        .with_writer(|| LogLine(queue.clone()))
-        .fmt_fields(Fields)
-        .with_ansi(colour::is_on(&stderr()))
-        .with_target(false);
+    // The first format counts, as the first queue does.
+    let _ = FORMAT.set(format);
+    let lines = fmt::layer().with_writer(|| LogLine(queue.clone()));
+    let lines = match format {
+        LogFormat::Text => lines
+            .fmt_fields(Fields)
+            .with_ansi(colour::is_on(&stderr()))
+            .with_target(false)
+            .boxed(),
+        LogFormat::Json => lines.event_format(log_json::Json).boxed(),
+    };
     tracing_subscriber::registry().with(filter).with(lines).init();
     panic::set_hook(Box::new(|panic| {
         let (place, message) = (failure::place(panic), failure::message(panic.payload()));
@@ -79,6 +97,12 @@ pub(super) fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
 }
 
 impl Log {
+    /// What is logged: a level, or a filter.
+    pub(super) fn level(&self) -> String {
+        // It fails only where logging has ended.
+        self.0.with_current(ToString::to_string).unwrap_or_default()
+    }
+
     /// Logs what `filter` lets through, from now on.
     pub(super) fn filter(&self, filter: EnvFilter) {
         // It fails only where logging has ended.
@@ -88,12 +112,19 @@ impl Log {
 
 /// Prints an error that ends the program, in one line with its causes.
 pub(super) fn failed(error: &anyhow::Error) {
-    said(&format!("cqlens: {error:#}"));
+    let error = format!("{error:#}");
+    match FORMAT.get() {
+        Some(LogFormat::Json) => write(&log_json::error(&text::escaped(&error))),
+        _ => said(&format!("cqlens: {error}")),
+    }
 }
 
 /// Prints a line beside what goes to standard output.
 pub(super) fn said(line: &str) {
-    let line = format!("{}\n", text::escaped(line));
+    write(&format!("{}\n", text::escaped(line)));
+}
+
+fn write(line: &str) {
     // If standard error fails, there is no other place for it.
     let _ = match QUEUE.get() {
         Some(queue) => LogLine(queue.clone()).write_all(line.as_bytes()),
@@ -209,7 +240,7 @@ mod tests {
             return;
         }
         let _last_lines = Flush;
-        start("info").unwrap();
+        start("info", LogFormat::Text).unwrap();
         let secret = "hunter2";
         let ended = thread::spawn(move || panic!("a value\n{secret}")).join();
         assert!(ended.is_err());

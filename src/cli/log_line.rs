@@ -65,14 +65,21 @@ impl Visitor<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::{Arc, Mutex};
 
     use super::*;
 
+    /// What was written by all clones.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::cli) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        pub(in crate::cli) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl std::io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -97,8 +104,7 @@ mod tests {
             .with_target(false)
             .finish();
         tracing::subscriber::with_default(subscriber, log);
-        let bytes = lines.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        lines.text()
     }
 
     #[test]

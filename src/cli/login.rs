@@ -48,7 +48,7 @@ impl LoginArgs {
     /// A file that cannot be read, or that holds no password.
     pub(super) fn read_password(&mut self) -> anyhow::Result<()> {
         if let Some(path) = &self.password_file {
-            self.password = Some(password(path)?);
+            self.password = Some(secret(path, "password")?);
         }
         Ok(())
     }
@@ -59,25 +59,21 @@ impl LoginArgs {
     }
 }
 
-/// A password and its line break.
-const PASSWORD_LIMIT: Limit = Limit::new("a password", 4 << 10);
+/// A secret and its line break.
+const SECRET_LIMIT: Limit = Limit::new("passwords and tokens", 4 << 10);
 
-/// The password in the file at `path`; warns of one that other users can read.
-pub(super) fn password(path: &Path) -> anyhow::Result<String> {
-    let text = files::read_text(path, PASSWORD_LIMIT)
-        .with_context(|| format!("cannot read the password file {}", path.display()))?;
+/// The password or token (`kind`) in the file at `path`; warns of one that other users can read.
+pub(super) fn secret(path: &Path, kind: &'static str) -> anyhow::Result<String> {
+    let text = files::read_text(path, SECRET_LIMIT)
+        .with_context(|| format!("cannot read the {kind} file {}", path.display()))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    let password = line.strip_suffix('\r').unwrap_or(line);
+    let secret = line.strip_suffix('\r').unwrap_or(line);
+    ensure!(!secret.is_empty(), "the {kind} file {} is empty", path.display());
     ensure!(
-        !password.is_empty(),
-        "the password file {} is empty",
+        !secret.contains('\n'),
+        "the {kind} file {} has more than one line",
         path.display()
     );
-    ensure!(
-        !password.contains('\n'),
-        "the password file {} has more than one line",
-        path.display()
-    );
-    files::warn_if_exposed(path, "password");
-    Ok(password.to_owned())
+    files::warn_if_exposed(path, kind);
+    Ok(secret.to_owned())
 }

@@ -16,6 +16,7 @@ mod hash_key;
 mod help;
 mod limits;
 mod log;
+mod log_json;
 mod log_line;
 mod login;
 mod man;
@@ -38,6 +39,7 @@ mod signals;
 #[cfg(feature = "pcap")]
 mod sniff;
 mod tls;
+mod traffic_feed;
 mod window_clock;
 
 use std::process::ExitCode;
@@ -79,7 +81,7 @@ fn fail(error: anyhow::Error) {
 
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
     cli.color.put_in_force();
-    let log = log::start(&cli.log)?;
+    let log = log::start(&cli.log, cli.log_format)?;
     settings.log_file();
     if cli.command.sees_traffic() {
         process::keep_memory_private();

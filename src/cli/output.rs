@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{IsTerminal, stdout},
+    io::{self, IsTerminal, Write, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,8 +12,9 @@ use std::{
 use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use super::screen;
-use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
+use super::{screen, traffic_feed::TrafficFeed};
+use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace};
+use cqlens_admin::Rendering;
 use cqlens_audit::{
     audit::HashKey,
     catalog::Live,
@@ -43,6 +44,8 @@ pub(super) struct Outputs {
     failures: u64,
     /// The second cluster that requests are copied to.
     shadow: Option<Arc<Shadow>>,
+    /// What `/metrics` counts.
+    feed: TrafficFeed,
 }
 
 /// Where outputs go.
@@ -106,6 +109,7 @@ impl Outputs {
             refused: BTreeSet::new(),
             failures: 0,
             shadow: None,
+            feed: TrafficFeed::unread(),
         })
     }
 
@@ -124,6 +128,11 @@ impl Outputs {
     /// Reports what a second cluster has answered, too.
     pub(super) fn beside(self, shadow: Option<Arc<Shadow>>) -> Self {
         Self { shadow, ..self }
+    }
+
+    /// Counts for `/metrics`, too.
+    pub(super) fn feeding(self, feed: TrafficFeed) -> Self {
+        Self { feed, ..self }
     }
 
     /// The key for hashes of partition keys.
@@ -185,9 +194,13 @@ impl Outputs {
             None => self.all = Some(window.clone().with_limits(self.limits)),
         }
         self.name_refused(&window.coverage);
+        self.feed.add(&window);
         let written = live.memory().part(Use::Writer);
         written.set(bytes(&window));
         let snapshot = self.write_snapshot(window, live);
+        if snapshot.is_err() {
+            self.feed.count_snapshot_failure();
+        }
         written.set(0);
         live.memory()
             .part(Use::Report)
@@ -236,6 +249,7 @@ impl Outputs {
     }
 
     fn settle(&mut self, written: anyhow::Result<()>) {
+        self.feed.publish();
         match written {
             Ok(()) if self.failures > 0 => {
                 tracing::info!(
@@ -254,11 +268,15 @@ impl Outputs {
         }
     }
 
+    fn snapshot(&self, window: Window, live: &Live) -> Snapshot {
+        Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id())
+    }
+
     fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
         if self.places.snapshots.is_empty() {
             return Ok(());
         }
-        let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
+        let snapshot = self.snapshot(window, live);
         let folders = self.places.snapshots.iter();
         // One that cannot be written costs the other nothing.
         let written: Vec<_> = folders.map(|folder| folder.write(&snapshot)).collect();
@@ -266,13 +284,24 @@ impl Outputs {
         written.map(drop).context("cannot write a snapshot")
     }
 
-    fn write_report(&self, live: &Live) -> anyhow::Result<()> {
-        let (Some((path, format)), Some(window)) = (&self.places.report, &self.all) else {
+    /// Judges once, for the report file and for `/metrics`; not at all where nobody reads either.
+    fn write_report(&mut self, live: &Live) -> anyhow::Result<()> {
+        if self.places.report.is_none() && !self.feed.wants_findings() {
+            return Ok(());
+        }
+        let Some(report) = self.report(live) else {
             return Ok(());
         };
-        let report = self.judge(window, live);
-        replace(path, |to| report.render(*format, to))
-            .with_context(|| format!("cannot write {}", path.display()))
+        self.feed.find(&report);
+        let Some((path, format)) = &self.places.report else {
+            return Ok(());
+        };
+        let written = replace(path, |to| report.render(*format, to))
+            .with_context(|| format!("cannot write {}", path.display()));
+        if written.is_err() {
+            self.feed.count_report_failure();
+        }
+        written
     }
 
     /// What a terminal shows at the end: the worst of what was found, and where all of it is; none where standard output is no
@@ -283,6 +312,23 @@ impl Outputs {
             return None;
         }
         screen::text(&self.report(live)?, &self.places.named())
+    }
+
+    /// Writes what an operator asks for, of everything since the start.
+    ///
+    /// # Errors
+    /// What cannot be rendered.
+    pub(super) fn render(&self, rendering: Rendering, live: &Live, to: &mut dyn Write) -> io::Result<()> {
+        let nothing = || io::Error::other("there is no window yet");
+        let report = || self.report(live).ok_or_else(nothing);
+        match rendering {
+            Rendering::Report(format) => report()?.render(format, to),
+            Rendering::Findings => report()?.render_findings(to),
+            Rendering::Snapshot => {
+                let window = self.all.clone().ok_or_else(nothing)?;
+                sink::compress(&self.snapshot(window, live), to)
+            }
+        }
     }
 
     /// The report over everything since the start; none before that.

@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context, ensure};
 use parking_lot::Mutex;
 
-use cqlens_proxy::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity};
+use crate::metrics::Certificate;
+use cqlens_proxy::tls::{
+    Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity, expiry,
+};
 
 /// TLS, on either side of the proxy or on both. All files are in PEM, and read again when they change.
 #[derive(Debug, Clone, clap::Args)]
@@ -176,6 +179,16 @@ impl TlsArgs {
         Ok((identities.collect::<Result<_, _>>()?, authorities.transpose()?))
     }
 
+    /// The certificates that are presented to clients and nodes.
+    fn shown(&self) -> Result<Vec<Certificate>, TlsError> {
+        let to_clients = self.client_tls_cert.iter().map(|file| ("clients", file));
+        let to_nodes = self.upstream.upstream_tls_cert.iter().map(|file| ("nodes", file));
+        let shown = to_clients
+            .chain(to_nodes)
+            .map(|(presented_to, file)| certificate(presented_to, file));
+        shown.filter_map(Result::transpose).collect()
+    }
+
     fn files(&self) -> impl Iterator<Item = &Path> {
         let upstream = &self.upstream;
         let lists = [
@@ -246,10 +259,12 @@ pub(super) struct Tls {
     pub(super) upstream: Option<Connector>,
     args: TlsArgs,
     seen: Arc<Mutex<Vec<Stamp>>>,
+    /// Those in force; read again with the files.
+    shown: Arc<Mutex<Vec<Certificate>>>,
 }
 
 /// How a file looks that has not changed: when it was written, and how long it is.
-type Stamp = Option<(SystemTime, u64)>;
+pub(super) type Stamp = Option<(SystemTime, u64)>;
 
 /// TLS to the nodes, each of which has an address of its own.
 #[derive(Debug, Clone)]
@@ -295,9 +310,15 @@ impl Tls {
         Ok(Self {
             clients: args.acceptor()?,
             upstream: args.upstream.connector(upstream)?,
+            shown: Arc::new(Mutex::new(args.shown()?)),
             args,
             seen,
         })
+    }
+
+    /// The certificates that are presented, and when they expire.
+    pub(super) fn certificates(&self) -> Vec<Certificate> {
+        self.shown.lock().clone()
     }
 
     /// Reads the files again if one of them has changed.
@@ -334,16 +355,29 @@ impl Tls {
         if let (Some(upstream), Some((authorities, identity))) = (&self.upstream, to_upstream) {
             upstream.renew(authorities, identity)?;
         }
+        *self.shown.lock() = self.args.shown()?;
         Ok(())
     }
 }
 
 fn stamps(args: &TlsArgs) -> Vec<Stamp> {
-    let stamp = |file: &Path| {
-        let metadata = file.metadata().ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
     args.files().map(stamp).collect()
+}
+
+/// How the file looks now; none if it is not there.
+pub(super) fn stamp(file: &Path) -> Stamp {
+    let metadata = file.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// The certificate in `file`, and when it expires; none where that cannot be read.
+pub(super) fn certificate(presented_to: &'static str, file: &Path) -> Result<Option<Certificate>, TlsError> {
+    let expires = expiry(file)?;
+    Ok(expires.map(|expires| Certificate {
+        presented_to,
+        file: file.display().to_string(),
+        expires,
+    }))
 }
 
 /// The certificate and key that nodes see, if both are set.

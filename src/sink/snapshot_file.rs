@@ -63,7 +63,11 @@ pub(super) fn write(snapshot: &Snapshot, path: &Path, to: &mut dyn Write) -> io:
     }
 }
 
-fn compress(snapshot: &Snapshot, to: &mut dyn Write) -> io::Result<()> {
+/// Writes a snapshot, compressed with gzip.
+///
+/// # Errors
+/// Whatever `to` fails with, and a snapshot that is too large to be read.
+pub fn compress(snapshot: &Snapshot, to: &mut dyn Write) -> io::Result<()> {
     let mut compressed = BufWriter::new(GzEncoder::new(to, Compression::default()));
     snapshot.write(&mut compressed).map_err(failed)?;
     compressed.into_inner()?.finish()?;

@@ -1,7 +1,16 @@
 //! Cassandra 5.0 beside 4.1: what is the same shows no difference while writes go on, and each way in which contents
 //! and schemas differ is found and named.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_proto::envelope::Version;
@@ -159,13 +168,14 @@ async fn read(address: SocketAddr, version: Version, rounds: i32) {
     }
 }
 
-/// Writes to both clusters, to one after the other, until it is aborted.
-async fn write(first: SocketAddr, other: SocketAddr) {
+/// Writes to both clusters, to one after the other, until it is told to stop; never to one alone, which would be a
+/// difference that stays.
+async fn write(first: SocketAddr, other: SocketAddr, stop: Arc<AtomicBool>) {
     let mut clients = [
         connect(first, Version::V5).await,
         connect(other, Version::V5).await,
     ];
-    for round in 0_i64.. {
+    for round in (0_i64..).take_while(|_| !stop.load(Ordering::Relaxed)) {
         let write = format!(
             "INSERT INTO rehearsal.written (a, b, v) VALUES ({}, {}, 'r{round}') USING TIMESTAMP {}",
             round % 4,
@@ -215,7 +225,8 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
 
     let folder = tempfile::tempdir().unwrap();
     let same = async |proxy: SocketAddr| {
-        let writing = tokio::spawn(write(first, other));
+        let stop = Arc::new(AtomicBool::new(false));
+        let writing = tokio::spawn(write(first, other, Arc::clone(&stop)));
         let mut reading = tokio::task::JoinSet::new();
         for version in [Version::V5, Version::V4, Version::V3, Version::V5] {
             reading.spawn(read(proxy, version, 250));
@@ -223,7 +234,8 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
         while let Some(read) = reading.join_next().await {
             read.unwrap();
         }
-        writing.abort();
+        stop.store(true, Ordering::Relaxed);
+        writing.await.unwrap();
     };
     let report = compared(first, other, folder.path(), same, &runtime);
     let totals = &report["totals"];

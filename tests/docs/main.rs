@@ -8,6 +8,8 @@ mod archive;
 mod avoided;
 mod commands;
 mod links;
+mod metrics;
 mod page;
+mod promql;
 mod session;
 mod words;

@@ -243,7 +243,8 @@ fn web_pages_give_no_orders() {
         assert_eq!(from_page.code, 403, "{path}: {}", from_page.head);
     }
     assert_eq!(get(admin, "/drain").code, 405);
-    assert_eq!(get(admin, "/metrics").code, 404);
+    assert_eq!(get(admin, "/other").code, 404);
+    assert_eq!(post(admin, "/metrics").code, 405);
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }
 

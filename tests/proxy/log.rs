@@ -1,6 +1,7 @@
 //! The log holds up nothing, and what clients and servers chose stays text in it.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -11,6 +12,8 @@ use std::{
 };
 
 use cqlens_audit::text::is_unprintable;
+use cqlens_rehearse::recording::RecordingReader;
+use serde_json::Value;
 
 use crate::{
     ring::{PROGRAM, Rule},
@@ -305,4 +308,79 @@ fn a_start_that_needs_no_worry_logs_no_warning_and_one_that_keeps_nothing_names_
     for flag in ["--report", "--snapshot-dir", "--admin"] {
         assert!(said[0].contains(flag), "{said:?}");
     }
+}
+
+/// The lines of a log in JSON.
+fn json_lines(log: &str) -> Vec<Value> {
+    let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    log.lines().map(read).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_in_json_has_its_target_and_connections_are_those_of_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("recording");
+    let node = cqlens_node::Node::start(cqlens_node::Options::default())
+        .await
+        .unwrap();
+    let arguments = [
+        ["--log-format", "json"],
+        ["--log", "warn,cqlens_proxy=debug,cqlens_proxy::listener=off"],
+        ["--record", recording.to_str().unwrap()],
+    ];
+    let proxy = Proxy::start(PROGRAM, node.address(), &arguments.concat());
+    for _ in 0..3 {
+        let options = cqlens_client::ClientOptions::default();
+        let mut client = cqlens_client::Client::connect(proxy.address, &options)
+            .await
+            .unwrap();
+        client.query("CREATE KEYSPACE IF NOT EXISTS shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await.unwrap();
+    }
+    // Text of a client's choice: not TLS, not CQL.
+    connect(proxy.address)
+        .write_all(b"GET /\x1b[2J HTTP/1.1\r\n\r\n")
+        .unwrap();
+    let ended = proxy.stop(LIMIT);
+    assert_printable("the log", &ended.log);
+    let lines = json_lines(&ended.log);
+    for line in &lines {
+        assert!(
+            line["target"].as_str().unwrap().starts_with("cqlens_proxy") || line["level"] != "DEBUG",
+            "{line}"
+        );
+        assert!(
+            line["message"].is_string() && line["timestamp"].is_string(),
+            "{line}"
+        );
+    }
+    let of_lines: BTreeSet<_> = lines
+        .iter()
+        .filter(|line| line["message"] == "connection closed")
+        .map(|line| line["fields"]["connection"].as_u64().unwrap())
+        .collect();
+    let recorded: BTreeSet<_> = RecordingReader::open(&recording)
+        .unwrap()
+        .by_ref()
+        .map(|exchange| exchange.connection)
+        .collect();
+    assert_eq!(recorded.len(), 3, "{recorded:?}");
+    assert!(recorded.is_subset(&of_lines), "{recorded:?}, {of_lines:?}");
+}
+
+#[test]
+fn an_error_that_ends_the_program_is_json_too() {
+    let arguments = ["proxy", "--log-format", "json", "--upstream", "127.0.0.1:9"];
+    let ended = Command::new(PROGRAM)
+        .args(arguments)
+        .args(["--schema", "no\nsuch.cql"])
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let lines = json_lines(&String::from_utf8(ended.stderr).unwrap());
+    let last = lines.last().unwrap();
+    assert_eq!(last["level"], "ERROR");
+    assert!(
+        last["message"].as_str().unwrap().contains(r"no\nsuch.cql"),
+        "{last}"
+    );
 }

@@ -28,6 +28,8 @@ mod log;
 mod logins;
 mod long_bodies;
 mod manifests;
+mod metrics;
+mod operators;
 mod outages;
 mod pace;
 mod procfs;

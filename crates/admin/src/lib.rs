@@ -1,13 +1,15 @@
 #![doc = include_str!("../README.md")]
 
+mod access;
 mod routes;
 mod server;
 mod socket;
 mod status;
 
+pub use access::{NoToken, Token};
 pub use server::{AdminListener, serve};
 pub use socket::{SocketFile, listen};
 pub use status::{
-    Admin, AdminOrder, AuditStatus, ControlConnection, ListenerState, ListenerStatus, ReadyState,
-    ReloadResult, SettingChanges, ShadowOrder, Status, ThreadStatus,
+    Admin, AdminOrder, AuditStatus, ControlConnection, Exposition, ListenerState, ListenerStatus, ReadyState,
+    ReloadResult, Rendering, SettingChanges, ShadowOrder, Status, ThreadStatus,
 };

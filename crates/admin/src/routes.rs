@@ -1,85 +1,51 @@
 //! The requests of the admin listener, and their answers.
 
 use std::{
-    net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use axum::{
     Extension, Json, Router,
+    body::to_bytes,
     extract::{Path, Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use serde_json::json;
-use tokio::sync::{Mutex, oneshot};
+use tokio::{
+    sync::{Mutex, oneshot},
+    task::spawn_blocking,
+};
 
-use super::status::{Admin, AdminOrder, ReadyState, ShadowOrder};
+use super::{
+    access::Peer,
+    status::{Admin, AdminOrder, Exposition, ReadyState, Rendering, ShadowOrder},
+};
 use cqlens_audit::report::Format;
 use cqlens_proxy::throttle::Throttle;
-
-/// The client of a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Peer {
-    Tcp {
-        from: SocketAddr,
-        /// The address of this machine that was connected to.
-        to: SocketAddr,
-    },
-    Unix,
-}
-
-impl Peer {
-    /// Whether a request with these headers comes from an operator.
-    ///
-    /// # Errors
-    /// Why not. Browsers send the origin of a page with anything but a GET, and with a request to another
-    /// site; a page whose name was made to resolve to this machine (DNS rebinding) sends that name as Host.
-    fn check(self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
-        let Self::Tcp { from, to } = self else {
-            return Ok(());
-        };
-        if !from.ip().to_canonical().is_loopback() || headers.contains_key(header::ORIGIN) {
-            let why = "only from the machine that cqlens runs on, and from no web page\n";
-            return Err((StatusCode::FORBIDDEN, why));
-        }
-        let mut hosts = headers.get_all(header::HOST).iter();
-        if !hosts.all(|host| names(host, to.ip())) {
-            let why = "Host: only localhost, or the address that was connected to\n";
-            return Err((StatusCode::MISDIRECTED_REQUEST, why));
-        }
-        Ok(())
-    }
-}
-
-/// Whether `host` can name nothing but this machine: `address` is its own.
-fn names(host: &HeaderValue, address: IpAddr) -> bool {
-    let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
-    authority.is_some_and(|authority| {
-        let host = authority.host();
-        let literal = host.trim_start_matches('[').trim_end_matches(']');
-        match literal.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-            Ok(ip) => ip.is_loopback() || ip == address.to_canonical(),
-            Err(_) => host.eq_ignore_ascii_case("localhost"),
-        }
-    })
-}
 
 /// All routes; [`Peer`] must be among a request's extensions.
 pub(super) fn routes(admin: Arc<Admin>) -> Router {
     let for_operators = Router::new()
         .route("/config", get(config))
+        .route("/metrics", get(metrics))
         .route("/report", get(report))
+        .route("/findings", get(findings))
+        .route("/snapshot", get(snapshot))
+        .route(
+            "/log-level",
+            get(log_level).put(set_log_level).post(set_log_level),
+        )
         .route("/{file}", get(report_file))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
         .route("/shadow", get(shadow_report))
         .route("/shadow/start", post(shadow_start))
         .route("/shadow/stop", post(shadow_stop))
-        .route_layer(middleware::from_fn(only_operators));
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&admin), only_operators));
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -108,7 +74,7 @@ async fn readyz(
         ReadyState::Accepting => StatusCode::OK,
         ReadyState::Waiting | ReadyState::Draining => StatusCode::SERVICE_UNAVAILABLE,
     };
-    match peer.check(&headers) {
+    match peer.check(&headers, (admin.token)().as_deref()) {
         Ok(()) => (code, Json(status)).into_response(),
         Err(_) => (code, Json(json!({ "state": status.state }))).into_response(),
     }
@@ -116,6 +82,37 @@ async fn readyz(
 
 async fn config(State(admin): State<Arc<Admin>>) -> Response {
     ([(header::CONTENT_TYPE, "application/toml")], (admin.settings)()).into_response()
+}
+
+/// All metrics. Made beside the threads that answer, one answer at a time: two servers of Prometheus that ask at once wait for each
+/// other.
+async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let exposition = exposition(&headers);
+    let one = ONE.lock().await;
+    let exposed = spawn_blocking(move || (admin.metrics)(exposition)).await;
+    drop(one);
+    let content_type = match exposition {
+        Exposition::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    };
+    match exposed {
+        Ok(text) => ([(header::CONTENT_TYPE, content_type)], text).into_response(),
+        Err(_panicked) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// OpenMetrics for those who name it, as Prometheus does.
+fn exposition(headers: &HeaderMap) -> Exposition {
+    let mut accepted = headers.get_all(header::ACCEPT).iter();
+    let names = |accept: &HeaderValue| {
+        let accept = accept.to_str().unwrap_or_default();
+        accept.contains("application/openmetrics-text")
+    };
+    match accepted.any(names) {
+        true => Exposition::OpenMetrics,
+        false => Exposition::Prometheus,
+    }
 }
 
 async fn reload(State(admin): State<Arc<Admin>>) -> Response {
@@ -132,6 +129,33 @@ async fn reload(State(admin): State<Arc<Admin>>) -> Response {
             Json(json!({ "error": "not done yet, see the log" })),
         )
             .into_response(),
+    }
+}
+
+async fn log_level(State(admin): State<Arc<Admin>>) -> Response {
+    format!("{}\n", (admin.log_level)()).into_response()
+}
+
+/// The body is the level or filter, as `--log` takes it.
+async fn set_log_level(State(admin): State<Arc<Admin>>, request: Request) -> Response {
+    let body = tokio::time::timeout(BODY, to_bytes(request.into_body(), LONGEST_FILTER));
+    let Ok(Ok(body)) = body.await else {
+        let why = "a body with a level or a filter, such as debug or cqlens_proxy=debug\n";
+        return (StatusCode::BAD_REQUEST, why).into_response();
+    };
+    let filter = String::from_utf8_lossy(&body).trim().to_owned();
+    let (answer, answered) = oneshot::channel();
+    if admin
+        .orders
+        .try_send(AdminOrder::LogLevel(filter, answer))
+        .is_err()
+    {
+        return busy();
+    }
+    match tokio::time::timeout(PATIENCE, answered).await {
+        Ok(Ok(Ok(()))) => log_level(State(admin)).await,
+        Ok(Ok(Err(why))) => (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "error": why }))).into_response(),
+        Ok(Err(_)) | Err(_) => busy(),
     }
 }
 
@@ -168,7 +192,7 @@ async fn about_shadow(admin: &Admin, order: ShadowOrder) -> Response {
 
 /// The page of the report, which reloads itself when there may be another window.
 async fn report(State(admin): State<Arc<Admin>>) -> Response {
-    let mut response = rendered(&admin, Format::Html).await;
+    let mut response = rendered(&admin, Rendering::Report(Format::Html)).await;
     let refresh = HeaderValue::from_static("60");
     response.headers_mut().insert(header::REFRESH, refresh);
     response
@@ -180,13 +204,26 @@ async fn report_file(State(admin): State<Arc<Admin>>, Path(file): Path<String>) 
         .strip_prefix("report.")
         .and_then(|_| Format::of_path(file.as_ref()));
     match format {
-        Some(format) => rendered(&admin, format).await,
+        Some(format) => rendered(&admin, Rendering::Report(format)).await,
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-/// One report at a time: what others ask for meanwhile is refused, so that windows are written in time.
-async fn rendered(admin: &Admin, format: Format) -> Response {
+async fn findings(State(admin): State<Arc<Admin>>) -> Response {
+    rendered(&admin, Rendering::Findings).await
+}
+
+async fn snapshot(State(admin): State<Arc<Admin>>) -> Response {
+    let mut response = rendered(&admin, Rendering::Snapshot).await;
+    if response.status() == StatusCode::OK {
+        let name = HeaderValue::from_static("attachment; filename=\"now.cqlens.json.gz\"");
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
+}
+
+/// One rendering at a time: what others ask for meanwhile is refused, so that windows are written in time.
+async fn rendered(admin: &Admin, rendering: Rendering) -> Response {
     static ONE: Mutex<()> = Mutex::const_new(());
     let Ok(_one) = ONE.try_lock() else {
         return busy();
@@ -194,7 +231,7 @@ async fn rendered(admin: &Admin, format: Format) -> Response {
     let (rendered, report) = oneshot::channel();
     if admin
         .orders
-        .try_send(AdminOrder::Report(format, rendered))
+        .try_send(AdminOrder::Render(rendering, rendered))
         .is_err()
     {
         return busy();
@@ -203,7 +240,7 @@ async fn rendered(admin: &Admin, format: Format) -> Response {
         return busy();
     };
     let headers = [
-        (header::CONTENT_TYPE, content_type(format)),
+        (header::CONTENT_TYPE, content_type(rendering)),
         (header::CACHE_CONTROL, "no-store"),
         // A report has no scripts, and loads nothing.
         (
@@ -215,7 +252,12 @@ async fn rendered(admin: &Admin, format: Format) -> Response {
     (headers, report).into_response()
 }
 
-fn content_type(format: Format) -> &'static str {
+fn content_type(rendering: Rendering) -> &'static str {
+    let format = match rendering {
+        Rendering::Report(format) => format,
+        Rendering::Findings => Format::Json,
+        Rendering::Snapshot => return "application/gzip",
+    };
     match format {
         Format::Html => "text/html; charset=utf-8",
         Format::Md => "text/markdown; charset=utf-8",
@@ -234,11 +276,20 @@ fn busy() -> Response {
 /// Files of certificates may be on slow disks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// A body is a line, and comes with its head.
+const BODY: Duration = Duration::from_secs(5);
+const LONGEST_FILTER: usize = 1 << 10;
+
 /// Of what is refused.
 static REFUSED: LazyLock<Throttle> = LazyLock::new(Throttle::default);
 
-async fn only_operators(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
-    match peer.check(request.headers()) {
+async fn only_operators(
+    State(admin): State<Arc<Admin>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match peer.check(request.headers(), (admin.token)().as_deref()) {
         Ok(()) => next.run(request).await,
         Err((code, why)) => {
             let later =
@@ -251,165 +302,15 @@ async fn only_operators(Extension(peer): Extension<Peer>, request: Request, next
                     "refused on the admin listener"
                 );
             }
-            (code, why).into_response()
+            let mut response = (code, why).into_response();
+            if code == StatusCode::UNAUTHORIZED {
+                let scheme = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            }
+            response
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use axum::body::Body;
-    use hyper::service::Service;
-    use hyper_util::service::TowerToHyperService;
-    use jiff::Timestamp;
-    use tokio::sync::mpsc;
-
-    use super::*;
-    use crate::{AuditStatus, ControlConnection, Status};
-
-    fn status() -> Status {
-        Status {
-            state: ReadyState::Accepting,
-            since: Timestamp::UNIX_EPOCH,
-            listen: "127.0.0.1:9142".to_owned(),
-            upstream: "db:9042".to_owned(),
-            listeners: Vec::new(),
-            problems: Vec::new(),
-            bypass: None,
-            connections: 0,
-            control_connection: ControlConnection::Off,
-            control_connection_error: None,
-            schema_known: false,
-            log_lines_dropped: 0,
-            audit: AuditStatus::default(),
-            threads: Vec::new(),
-            memory: cqlens_audit::memory::Memory::default().status(),
-        }
-    }
-
-    /// The answer to a request of `peer` for `path` at `host`: the code, the text, and
-    /// whether it gave an order.
-    async fn asked(peer: Peer, host: &str, method: &str, path: &str) -> (u16, String, bool) {
-        let (orders, mut given) = mpsc::channel(1);
-        let admin = Admin {
-            is_alive: Box::new(|| true),
-            status: Box::new(status),
-            settings: Box::new(String::new),
-            orders,
-        };
-        let routes = routes(Arc::new(admin)).layer(Extension(peer));
-        let request = Request::builder().method(method).uri(path).header("Host", host);
-        let response = TowerToHyperService::new(routes)
-            .call(request.body(Body::empty()).unwrap())
-            .await
-            .unwrap();
-        let code = response.status().as_u16();
-        let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
-        let body = String::from_utf8(body.to_vec()).unwrap();
-        (code, body, given.try_recv().is_ok())
-    }
-
-    fn tcp(from: &str) -> Peer {
-        Peer::Tcp {
-            from: from.parse().unwrap(),
-            to: "127.0.0.2:9143".parse().unwrap(),
-        }
-    }
-
-    /// Answers to requests for a report, of which the first is still being made.
-    #[tokio::test]
-    async fn one_report_is_made_at_a_time() {
-        let (orders, mut given) = mpsc::channel(8);
-        let admin = Admin {
-            is_alive: Box::new(|| true),
-            status: Box::new(status),
-            settings: Box::new(String::new),
-            orders,
-        };
-        let making = rendered(&admin, Format::Json);
-        tokio::pin!(making);
-        let early = tokio::time::timeout(Duration::from_millis(1), making.as_mut()).await;
-        assert!(early.is_err(), "it is not made yet");
-        let refused = rendered(&admin, Format::Html).await;
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        let Some(AdminOrder::Report(Format::Json, rendered)) = given.recv().await else {
-            unreachable!("the only order")
-        };
-        rendered.send(b"{}".to_vec()).unwrap();
-        let made = making.await;
-        assert_eq!(made.status(), StatusCode::OK);
-        assert_eq!(made.headers()[header::CONTENT_TYPE], "application/json");
-        assert!(given.try_recv().is_err());
-    }
-
-    async fn answered(from: &str, method: &str, path: &str) -> (u16, bool) {
-        let (code, _, is_order) = asked(tcp(from), "localhost", method, path).await;
-        (code, is_order)
-    }
-
-    #[tokio::test]
-    async fn other_machines_may_probe_and_nothing_else() {
-        for peer in [
-            "192.0.2.1:50000",
-            "[2001:db8::1]:50000",
-            "[::ffff:192.0.2.1]:50000",
-        ] {
-            assert_eq!(answered(peer, "GET", "/livez").await, (200, false));
-            assert_eq!(answered(peer, "GET", "/readyz").await, (200, false));
-            assert_eq!(answered(peer, "GET", "/config").await, (403, false));
-            assert_eq!(answered(peer, "GET", "/report.json").await, (403, false));
-            assert_eq!(answered(peer, "POST", "/reload").await, (403, false));
-            assert_eq!(answered(peer, "POST", "/drain").await, (403, false));
-            assert_eq!(answered(peer, "GET", "/shadow").await, (403, false));
-            assert_eq!(answered(peer, "POST", "/shadow/stop").await, (403, false));
-        }
-        for peer in ["127.0.0.1:50000", "[::1]:50000", "[::ffff:127.0.0.1]:50000"] {
-            assert_eq!(answered(peer, "GET", "/config").await, (200, false));
-            assert_eq!(answered(peer, "POST", "/drain").await, (202, true));
-        }
-    }
-
-    #[tokio::test]
-    async fn details_are_for_operators() {
-        let (code, own, _) = asked(tcp("127.0.0.1:50000"), "localhost:9143", "GET", "/readyz").await;
-        assert!(code == 200 && own.contains("db:9042"), "{own}");
-        for (from, host) in [
-            ("192.0.2.1:50000", "localhost"),
-            ("127.0.0.1:50000", "evil.example"),
-        ] {
-            let (code, others, _) = asked(tcp(from), host, "GET", "/readyz").await;
-            assert_eq!((code, others.as_str()), (200, r#"{"state":"accepting"}"#));
-        }
-    }
-
-    #[tokio::test]
-    async fn only_a_host_that_is_this_machine_by_address_is_answered() {
-        let own = tcp("127.0.0.1:50000");
-        for host in [
-            "localhost",
-            "LOCALHOST:9143",
-            "127.0.0.1:9143",
-            "127.9.9.9",
-            "127.0.0.2:9143",
-            "[::1]:9143",
-        ] {
-            assert_eq!(asked(own, host, "GET", "/config").await.0, 200, "{host}");
-        }
-        for host in [
-            "evil.example",
-            "localhost.evil.example:9143",
-            "127.0.0.1.evil.example",
-            "192.0.2.1",
-            "10.0.0.1:9143",
-            "",
-            "localhost@evil.example",
-            "[::2]",
-        ] {
-            let (code, _, is_order) = asked(own, host, "POST", "/drain").await;
-            assert_eq!((code, is_order), (421, false), "{host}");
-            assert_eq!(asked(own, host, "GET", "/livez").await.0, 200, "{host}");
-        }
-        assert_eq!(asked(Peer::Unix, "whatever", "POST", "/drain").await.0, 202);
-    }
-}
+mod tests;

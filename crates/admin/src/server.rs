@@ -27,16 +27,16 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 
-use super::{
-    routes::{Peer, routes},
-    status::Admin,
-};
+use super::{access::Peer, routes::routes, status::Admin};
+use cqlens_proxy::tls::Acceptor;
 
 /// Where operators and probes connect.
 #[derive(Debug)]
 pub enum AdminListener {
     /// From any machine.
     Tcp(TcpListener),
+    /// From any machine, with TLS.
+    Tls(TcpListener, Acceptor),
     /// From this machine, as far as the socket's permissions allow.
     Unix(UnixListener),
 }
@@ -45,7 +45,7 @@ pub enum AdminListener {
 ///
 /// At most 64 connections at a time: one more closes the one that has been idle for the longest time, so that
 /// a probe always gets in. A connection that is idle for 5 seconds is closed, and any after a minute. A
-/// request's head has at most 16 KiB and 64 lines; bodies are not read.
+/// request's head has at most 16 KiB and 64 lines; of bodies at most 1 KiB is read.
 pub async fn serve(listener: AdminListener, admin: Admin) {
     let routes = routes(Arc::new(admin));
     let mut connections = Connections::default();
@@ -103,19 +103,35 @@ impl Connections {
             AdminListener::Tcp(listener) => {
                 let (socket, from) = listener.accept().await?;
                 let to = socket.local_addr()?;
-                self.open(socket, Peer::Tcp { from, to }, routes);
+                let peer = Peer::Tcp { from, to };
+                self.open(peer, routes, |routes| connection(socket, peer, routes));
+            }
+            AdminListener::Tls(listener, acceptor) => {
+                let (socket, from) = listener.accept().await?;
+                let to = socket.local_addr()?;
+                let peer = Peer::Tcp { from, to };
+                let acceptor = acceptor.clone();
+                self.open(peer, routes, |routes| async move {
+                    match acceptor.accept(socket).await {
+                        Ok(stream) => connection(stream, peer, routes).await,
+                        Err(fault) => tracing::debug!(?peer, %fault, "no TLS on the admin listener"),
+                    }
+                });
             }
             AdminListener::Unix(listener) => {
                 let (socket, _unnamed) = listener.accept().await?;
-                self.open(socket, Peer::Unix, routes);
+                self.open(Peer::Unix, routes, |routes| {
+                    connection(socket, Peer::Unix, routes)
+                });
             }
         }
         Ok(())
     }
 
-    fn open<S>(&mut self, socket: S, peer: Peer, routes: &Router)
+    /// Serves a connection, which `serve` does with the routes that know its peer. A handshake counts as idle.
+    fn open<F>(&mut self, peer: Peer, routes: &Router, serve: impl FnOnce(Router) -> F)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
         if !self.make_room() {
             return;
@@ -132,7 +148,7 @@ impl Connections {
                 answer(Arc::clone(&own), request, next)
             }))
             .layer(Extension(peer));
-        let task = tokio::spawn(connection(socket, peer, routes)).abort_handle();
+        let task = tokio::spawn(serve(routes)).abort_handle();
         self.open.push(Open {
             task,
             activity,

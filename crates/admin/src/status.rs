@@ -1,9 +1,12 @@
 //! What the admin listener shows of a process, and the orders that it passes on.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
+use super::access::Token;
 use cqlens_audit::{memory::MemoryStatus, report::Format};
 
 /// What the admin listener knows of the process that it is part of.
@@ -14,8 +17,23 @@ pub struct Admin {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// Its settings as TOML, without secrets.
     pub settings: Box<dyn Fn() -> String + Send + Sync>,
+    /// What Prometheus is told, in a text format of its choice.
+    pub metrics: Box<dyn Fn(Exposition) -> String + Send + Sync>,
+    /// What is logged: a level, or a filter.
+    pub log_level: Box<dyn Fn() -> String + Send + Sync>,
+    /// What operators over TCP have to send; none where they are on this machine.
+    pub token: Box<dyn Fn() -> Option<Arc<Token>> + Send + Sync>,
     /// Takes the orders, for the control loop.
     pub orders: mpsc::Sender<AdminOrder>,
+}
+
+/// A text format of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' own, version 0.0.4, which everything reads.
+    Prometheus,
+    /// OpenMetrics 1.0.0, for those who ask for it.
+    OpenMetrics,
 }
 
 /// Something to be done.
@@ -25,11 +43,24 @@ pub enum AdminOrder {
     Reload(oneshot::Sender<ReloadResult>),
     /// End, gently.
     Drain,
-    /// Render the report of everything up to the last window.
-    Report(Format, oneshot::Sender<Vec<u8>>),
+    /// Make this of everything up to the last window.
+    Render(Rendering, oneshot::Sender<Vec<u8>>),
+    /// Log what this level or filter lets through, or say why that cannot be.
+    LogLevel(String, oneshot::Sender<Result<(), String>>),
     /// About the second cluster that requests are copied to; the answer is JSON, and none where there is no such
     /// cluster.
     Shadow(ShadowOrder, oneshot::Sender<Option<Vec<u8>>>),
+}
+
+/// What can be made of everything up to the last window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rendering {
+    /// The report.
+    Report(Format),
+    /// The findings of the report alone, as JSON.
+    Findings,
+    /// A snapshot, of which reports are made later: JSON, compressed with gzip.
+    Snapshot,
 }
 
 /// What is to be done about the second cluster that requests are copied to.

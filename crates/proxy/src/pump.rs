@@ -132,6 +132,7 @@ pub(super) async fn pump(
         if let Err(error) = write(&mut to, &chunk).await {
             return Ended::WriteFailed(FailedSide::Client, error);
         }
+        tap.sent();
     }
     end(to).await
 }
@@ -162,6 +163,7 @@ pub(super) async fn pump_rewritten(
                 return Ended::WriteFailed(FailedSide::Client, error);
             }
         }
+        tap.sent();
     }
     end(to).await
 }

@@ -48,7 +48,7 @@ impl Session {
     /// Forwards until both directions have ended, one of them has failed, or a deadline or the drain ends the
     /// connection.
     pub(super) async fn forward(self, client: Socket, upstream: Socket) {
-        tracing::debug!(client = %self.connection.client, "connection opened");
+        tracing::debug!(connection = self.connection.id.0, client = %self.connection.client, "connection opened");
         let ended = match &self.route.topology {
             None => self.connect(client, upstream, Verbatim).await,
             // Boxed, so that connections with nothing to rewrite keep no room for it.
@@ -63,8 +63,8 @@ impl Session {
 
     /// Logs and counts how the connection ended.
     fn report(&self, ended: &Ended) {
-        let client = self.connection.client;
-        tracing::debug!(%client, %ended, bytes = self.connection.bytes(), "connection closed");
+        let (connection, client) = (self.connection.id.0, self.connection.client);
+        tracing::debug!(connection, %client, %ended, bytes = self.connection.bytes(), "connection closed");
         let failure = tls_failure(ended);
         let notice = match (ended, failure) {
             (Ended::Unreadable(_), _) => Some(Notice::Unreadable),
@@ -74,7 +74,7 @@ impl Session {
         };
         if let Some(notice) = notice {
             self.proxy.admission.notices().say(notice, || {
-                tracing::warn!(%client, upstream = %self.route.upstream, "{ended}");
+                tracing::warn!(connection, %client, upstream = %self.route.upstream, "{ended}");
             });
         }
         if let Some(failure) = failure {

@@ -104,7 +104,7 @@ pub(super) async fn accept_client(
     drain: &Drain,
 ) -> Option<Socket> {
     if let Err(error) = client.set_nodelay(true) {
-        tracing::debug!(client = %connection.client, %error, "client has gone");
+        tracing::debug!(connection = connection.id.0, client = %connection.client, %error, "client has gone");
         return None;
     }
     let Some(acceptor) = &route.client_tls else {
@@ -128,12 +128,12 @@ async fn handshake(
     let failure = match acceptor.accept(client).await {
         Ok(stream) => return Some(stream),
         Err(gone @ ClientFault::Gone) => {
-            tracing::debug!(client = %connection.client, "{gone}");
+            tracing::debug!(connection = connection.id.0, client = %connection.client, "{gone}");
             return None;
         }
         Err(fault) => {
             proxy.admission.notices().say(Notice::ClientTls, || {
-                tracing::warn!(client = %connection.client, "{fault}; it is refused");
+                tracing::warn!(connection = connection.id.0, client = %connection.client, "{fault}; it is refused");
             });
             match fault {
                 ClientFault::Plain => TlsFailure::PlainClient,
@@ -165,7 +165,7 @@ pub(super) async fn connect_upstream(
         }
         Err(ConnectError::Failed(error)) => {
             notices.say(Notice::NoUpstream, || {
-                tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                tracing::warn!(connection = connection.id.0, client = %connection.client, upstream = %route.upstream, %error,
                     "upstream refused the connection, the client's is closed");
             });
             return Err(UpstreamError::Logged);
@@ -185,7 +185,7 @@ pub(super) async fn connect_upstream(
         Ok(stream) => Ok(Socket::Tls(stream)),
         Err(error) => {
             notices.say(Notice::UpstreamTls, || {
-                tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                tracing::warn!(connection = connection.id.0, client = %connection.client, upstream = %route.upstream, %error,
                     "no TLS with the upstream, the client's connection is closed");
             });
             proxy.queue.count_tls_failure(TlsFailure::Upstream);

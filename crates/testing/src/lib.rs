@@ -51,6 +51,15 @@ pub fn available<T>(what: impl Display, value: Result<T, Missing>) -> Option<T> 
     }
 }
 
+/// The name of a program that is there, as far as it says its version.
+pub fn program(name: &str) -> Result<&str, Missing> {
+    match std::process::Command::new(name).arg("--version").output() {
+        Ok(output) if output.status.success() => Ok(name),
+        Ok(output) => Err(Missing(format!("`{name}` ends with {}", output.status))),
+        Err(error) => Err(Missing(format!("`{name}` cannot be run: {error}"))),
+    }
+}
+
 /// Whether this run is the one that decides: `CI=true` in the environment.
 pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")

@@ -12,6 +12,7 @@ use super::{
         recording::RecordArgs,
         tls::TlsArgs,
     },
+    access::AccessArgs,
     cluster::Listen,
     shadow::ShadowArgs,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
@@ -107,8 +108,9 @@ pub(in crate::cli) struct Args {
     pub(super) limits: LimitArgs,
     /// Answer probes and operators over HTTP
     ///
-    /// /livez and /readyz; from this machine only, also /config, /reload and /drain. With unix:PATH, at a socket to which
-    /// only the user that runs cqlens may connect. Off if not set.
+    /// /livez and /readyz; from this machine or with the token, also /metrics, /report, /findings, /snapshot, /config,
+    /// /log-level, /reload and /drain. With unix:PATH, at a socket to which only the user that runs cqlens may connect. Off
+    /// if not set.
     #[arg(
         long,
         env = "CQLENS_ADMIN",
@@ -116,6 +118,8 @@ pub(in crate::cli) struct Args {
         help_heading = "Operation"
     )]
     pub(super) admin: Option<AdminAddress>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
     /// Print the settings in force as TOML, and exit
     ///
     /// Each with the place that it comes from; passwords are left out.
@@ -170,6 +174,7 @@ impl Args {
             }
         }
         let admin = self.admin.as_ref().and_then(AdminAddress::tcp);
+        self.access.check(admin)?;
         self.topology.mode(&self.listen, &self.upstream, admin)
     }
 

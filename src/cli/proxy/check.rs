@@ -48,6 +48,7 @@ fn faults_of_files(args: &mut Args) -> Vec<anyhow::Error> {
     checked.push(observer.snapshot_dir.as_deref().map_or(Ok(()), can_be_folder));
     checked.push(args.record.as_deref().map_or(Ok(()), can_be_folder));
     checked.push(observer.hash_key_file.as_deref().map_or(Ok(()), hash_key::check));
+    checked.push(args.access.open().map(drop));
     checked.push(args.shadow.check());
     checked.extend(args.tls.check(&args.first_upstream()));
     checked.into_iter().filter_map(Result::err).collect()

@@ -11,13 +11,23 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::{
-    super::{log, settings::Settings},
+    super::{
+        log::{self, Log},
+        settings::Settings,
+        tls::Tls,
+        traffic_feed::Published,
+    },
+    access::Access,
     reach::Reach,
+    usage::usage,
     watchdog::ThreadHealth,
 };
+use crate::metrics::{Metrics, Process};
 use cqlens_admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status};
 use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
+use cqlens_proto::envelope::Direction;
 use cqlens_proxy::AdmissionControl;
+use cqlens_rehearse::left_out::{LeftOut, LeftOutCounts};
 
 /// The parts of the status.
 pub(super) struct Health {
@@ -40,6 +50,16 @@ pub(super) struct Health {
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub(super) postponed: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,
+    /// Replaced when its settings change.
+    pub(super) tls: ArcSwap<Tls>,
+    /// What a recording lacks, if there is one.
+    pub(super) recording_left_out: Option<Arc<LeftOutCounts>>,
+    pub(super) access: Arc<Access>,
+    pub(super) log: Log,
+    /// What all windows have counted.
+    pub(super) traffic: Published,
+    /// When the process began.
+    pub(super) began: Timestamp,
 }
 
 impl Health {
@@ -85,16 +105,42 @@ impl Health {
             memory: memory.status(),
         }
     }
+
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            traffic: self.traffic.load_full(),
+            process: Process {
+                status: self.status(),
+                max_connections: self.admission.policy().max_connections,
+                requests: self.queue.forwarding().of(Direction::Request),
+                responses: self.queue.forwarding().of(Direction::Response),
+                recording_left_out: self.recording_left_out.as_deref().map(losses),
+                nodes_down: self.admission.outages().len(),
+                certificates: [self.tls.load().certificates(), self.access.certificates()].concat(),
+                usage: usage(self.began),
+            },
+        }
+    }
+}
+
+/// The requests that another cluster would lack, by reason.
+fn losses(counts: &LeftOutCounts) -> Vec<(&'static str, u64)> {
+    let reasons = LeftOut::ALL.into_iter().filter(|reason| reason.is_loss());
+    reasons.map(|reason| (reason.name(), counts.of(reason))).collect()
 }
 
 /// What the admin listener needs; orders go to `orders`.
 pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<AdminOrder>) -> Admin {
-    let (of_status, of_settings) = (Arc::clone(health), Arc::clone(health));
+    let (of_status, of_settings, of_metrics) = (Arc::clone(health), Arc::clone(health), Arc::clone(health));
+    let (log, access) = (health.log.clone(), Arc::clone(&health.access));
     let watch = Arc::clone(&health.watch);
     Admin {
         is_alive: Box::new(move || watch.is_well()),
         status: Box::new(move || of_status.status()),
         settings: Box::new(move || of_settings.settings.load().to_string()),
+        metrics: Box::new(move |exposition| of_metrics.metrics().expose(exposition)),
+        log_level: Box::new(move || log.level()),
+        token: Box::new(move || access.token()),
         orders,
     }
 }

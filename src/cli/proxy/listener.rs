@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use tokio::net::TcpListener;
 
 use super::{
+    access::Access,
     args::{AdminAddress, Args},
     bind::{bind, bind_admin, bind_transparent},
     inherited::{ForNodes, Inherited},
@@ -75,6 +76,18 @@ impl Listeners {
                 .with_context(|| format!("the admin listener cannot listen on {address}"))?;
         }
         Ok(opened)
+    }
+
+    /// Lets operators in as the settings have it.
+    ///
+    /// # Errors
+    /// A socket by which other machines would send a token in clear text.
+    pub(super) fn guard_admin(&mut self, access: &Access) -> anyhow::Result<()> {
+        self.admin = match self.admin.take() {
+            Some(AdminListener::Tcp(listener)) => Some(access.guard(listener)?),
+            other => other,
+        };
+        Ok(())
     }
 
     fn open_admin(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {

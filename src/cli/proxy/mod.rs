@@ -1,5 +1,6 @@
 //! `cqlens proxy`: forward and audit.
 
+mod access;
 mod args;
 mod bind;
 mod check;
@@ -25,6 +26,7 @@ mod start;
 mod supervisor;
 mod topology;
 mod trace_sample;
+mod usage;
 mod watchdog;
 mod writer;
 
@@ -43,6 +45,7 @@ use start::{ProxySetup, start};
 
 use super::{
     hash_key::hash_key, log::Log, output::Outputs, recording, schema_file, settings::Settings, tls::Tls,
+    traffic_feed::TrafficFeed,
 };
 
 /// Runs until SIGTERM, SIGINT or an order to drain; SIGHUP reads settings, certificates and keys again.
@@ -74,6 +77,7 @@ pub(super) fn run(
         .map(schema_file::read)
         .transpose()?;
     let live = Arc::new(args.observer.live(schema.clone()));
+    let access = Arc::new(args.access.open()?);
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
     args.record.as_deref().map_or(Ok(()), recording::make_folder)?;
     let snapshots = args.observer.snapshot_folders(args.record.as_deref());
@@ -82,8 +86,11 @@ pub(super) fn run(
         snapshots.first().map(|(folder, _)| folder.as_path()),
     )?;
     let judging = settings.judging().clone();
+    // An inherited socket may be that of the admin listener.
+    let (feed, traffic) = TrafficFeed::begin(args.admin.is_some() || !inherited.is_empty());
     let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
-        .with_limits(args.observer.limits());
+        .with_limits(args.observer.limits())
+        .feeding(feed);
     if !args.keeps_anything() {
         tracing::warn!(
             "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --record keeps requests, --admin answers probes and operators"
@@ -101,6 +108,8 @@ pub(super) fn run(
         live,
         schema,
         tls,
+        access,
+        traffic,
     };
     let ended = runtime.block_on(async {
         let running = start(prepared, mode, outputs, inherited).await?;

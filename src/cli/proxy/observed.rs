@@ -50,6 +50,11 @@ impl ObservedTraffic {
         }
     }
 
+    /// What a recording lacks; none where nothing is recorded.
+    pub(super) fn left_out(&self) -> Option<Arc<LeftOutCounts>> {
+        self.recording.as_ref().map(|_| Arc::clone(&self.left_out))
+    }
+
     /// The signs of life of its threads.
     pub(super) fn pulse(&self) -> Option<&Pulse> {
         self.recording.as_ref().map(Recording::pulse)

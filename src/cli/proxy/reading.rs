@@ -23,9 +23,13 @@ use cqlens_cql::schema::Schema;
 /// Settled when the process starts: sockets that are open, hashes that must stay
 /// comparable, what auditors show.
 const FIXED: &[&str] = &[
+    "log-format",
     "listen",
     "reuse-port",
     "admin",
+    "admin-token-file",
+    "admin-tls-cert",
+    "admin-tls-key",
     "hash-key-file",
     "memory",
     "client-addresses",
@@ -171,10 +175,9 @@ impl NewParts {
             }
             _ => Vec::new(),
         };
-        let of_tls = changes
-            .applied
-            .iter()
-            .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
+        let of_tls = changes.applied.iter().any(|key| {
+            (key.contains("-tls-") && !key.starts_with("admin-")) || key == "upstream" || key == "route"
+        });
         let report = args.observer.report_file(None)?;
         let to_places = changes
             .any_of(&[

@@ -40,9 +40,13 @@ impl Running {
         self.reloading.stuck = stuck;
         let (read_again, settings) = (Arc::clone(&self.read_again), self.settings.clone());
         let (pairs, tls) = (self.pairs.clone(), self.tls.clone());
+        let access = Arc::clone(&self.health.access);
         let task = spawn_blocking(move || match is_stuck {
             true => bail!("the files of an earlier reload still cannot be read"),
-            false => ReadSettings::read(&*read_again, &settings, &pairs, &tls),
+            false => {
+                access.look();
+                ReadSettings::read(&*read_again, &settings, &pairs, &tls)
+            }
         });
         self.reloading.reading = Some((Instant::now() + READING, task));
     }
@@ -104,6 +108,7 @@ impl Running {
             self.log.filter(filter);
         }
         if let Some(tls) = news.tls {
+            self.health.tls.store(Arc::new(tls.clone()));
             self.tls = tls;
         }
         if let Some(places) = news.places {

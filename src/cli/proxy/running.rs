@@ -196,8 +196,11 @@ impl Running {
     /// their disk does not answer.
     fn look_for_certificates(&mut self) {
         if self.looking.as_ref().is_none_or(JoinHandle::is_finished) {
-            let tls = self.tls.clone();
-            self.looking = Some(spawn_blocking(move || tls.look()));
+            let (tls, access) = (self.tls.clone(), Arc::clone(&self.health.access));
+            self.looking = Some(spawn_blocking(move || {
+                tls.look();
+                access.look();
+            }));
         }
     }
 
@@ -225,7 +228,11 @@ impl Running {
             }
             AdminOrder::Drain => {}
             AdminOrder::Reload(answer) => self.begin_reload(Some(answer)),
-            AdminOrder::Report(format, rendered) => self.writer.render(format, rendered),
+            AdminOrder::Render(rendering, rendered) => self.writer.render(rendering, rendered),
+            AdminOrder::LogLevel(filter, answer) => {
+                // Who asked may have gone.
+                let _ = answer.send(self.log_by(&filter));
+            }
             AdminOrder::Shadow(order, answer) => {
                 let said = self
                     .shadow
@@ -235,6 +242,14 @@ impl Running {
                 let _ = answer.send(said);
             }
         }
+    }
+
+    /// Logs by another level or filter, until the setting changes.
+    fn log_by(&self, filter: &str) -> Result<(), String> {
+        let parsed = log::parse(filter).map_err(|error| format!("{error:#}"))?;
+        self.log.filter(parsed);
+        tracing::info!(filter, "an operator has changed what is logged");
+        Ok(())
     }
 
     /// Begins a shutdown; if one has begun before, ends it at once.

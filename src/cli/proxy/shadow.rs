@@ -10,7 +10,7 @@ use crate::{
     cli::{
         config::{host_and_port, percent, positive_duration},
         format,
-        login::password,
+        login::secret,
         replay::OutputFormat,
         tls::{Tls, host, identity},
     },
@@ -253,7 +253,7 @@ impl ShadowArgs {
     /// How to connect to a node.
     fn options(&self, address: &str) -> anyhow::Result<ClientOptions> {
         let credentials = match (&self.shadow_username, &self.shadow_password_file) {
-            (Some(name), Some(path)) => Some((name.clone(), password(path)?)),
+            (Some(name), Some(path)) => Some((name.clone(), secret(path, "password")?)),
             _ => None,
         };
         let tls = self.connector(address).context("no TLS to the shadow")?;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 
 use super::{
+    access::Access,
     args::Args,
     control::{self, Control},
     health::{self, Health},
@@ -35,6 +36,7 @@ use crate::cli::{
     settings::Settings,
     signals::{self, ProcessEnd, SignalRequest},
     tls::Tls,
+    traffic_feed::Published,
     window_clock::{WindowClock, window_ends},
 };
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
@@ -57,6 +59,8 @@ pub(super) struct ProxySetup {
     pub(super) live: Arc<Live>,
     pub(super) schema: Option<Schema>,
     pub(super) tls: Tls,
+    pub(super) access: Arc<Access>,
+    pub(super) traffic: Published,
 }
 
 /// Opens the listeners and begins to serve.
@@ -74,6 +78,7 @@ pub(super) async fn start(
     let (signals, end) = take_signals(args)?;
     control::check(args, tls).await?;
     let mut listeners = Listeners::open(args, &mode, inherited)?;
+    listeners.guard_admin(&prepared.access)?;
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
@@ -95,7 +100,7 @@ pub(super) async fn start(
     let watched = watched(&pulse, &opened.serving, &audit, &writer, own);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
     let shared = (queue, edge.admission);
-    let health = health(&prepared, &opened, listening, shared, watch, &writer);
+    let health = health(&prepared, &opened, listening, shared, watch, (&writer, &observed));
     let is_shared = args.reuse_port || listeners.backlog == Backlog::Leave;
     let admin = (listeners.admin, listeners.admin_file);
     let operators = listen_to_operators((signals, end), admin, is_shared, &health);
@@ -163,7 +168,7 @@ fn health(
     listening: String,
     (queue, admission): (Arc<Queue>, AdmissionControl),
     watch: Arc<ThreadHealth>,
-    writer: &ReportWriter,
+    (writer, observed): (&ReportWriter, &ObservedTraffic),
 ) -> Arc<Health> {
     let live = Arc::clone(&prepared.live);
     let state = match &opened.nodes {
@@ -184,6 +189,12 @@ fn health(
         listeners: ArcSwap::from_pointee(listener_statuses(&opened.pairs)),
         problems: ArcSwap::default(),
         reach: ArcSwap::from_pointee(reach(&opened.pairs, opened.transparent.as_ref())),
+        tls: ArcSwap::from_pointee(prepared.tls.clone()),
+        recording_left_out: observed.left_out(),
+        access: Arc::clone(&prepared.access),
+        traffic: Arc::clone(&prepared.traffic),
+        log: prepared.log.clone(),
+        began: Timestamp::now(),
         admission,
         live,
         queue,

@@ -21,9 +21,8 @@ use crate::cli::{
     output::{OutputPaths, Outputs},
     window_clock::WindowClock,
 };
-use cqlens_audit::{
-    audit::Audit, catalog::Live, pulse::Pulse, report::Format, rules::Judging, window::Window,
-};
+use cqlens_admin::Rendering;
+use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
@@ -49,8 +48,8 @@ enum WriterOrder {
     Judge(Box<Judging>),
     /// Write to other places, and leave the key of hashes in a folder of them.
     Move(Box<OutputPaths>, Option<PathBuf>),
-    /// Render the report of everything since the start, for an operator.
-    Render(Format, oneshot::Sender<Vec<u8>>),
+    /// Make this of everything since the start, for an operator.
+    Render(Rendering, oneshot::Sender<Vec<u8>>),
     /// End the last window, and the audit with it.
     Last(Box<LastWindow>),
     /// Write the last report again.
@@ -197,10 +196,10 @@ impl ReportWriter {
         self.give(WriterOrder::Move(Box::new(places), key_folder));
     }
 
-    /// Renders the report of everything up to the last window; `rendered` is dropped where that fails.
-    pub(super) fn render(&self, format: Format, rendered: oneshot::Sender<Vec<u8>>) {
+    /// Makes `rendering` of everything up to the last window; `rendered` is dropped where that fails.
+    pub(super) fn render(&self, rendering: Rendering, rendered: oneshot::Sender<Vec<u8>>) {
         // The operator hears that cqlens is busy.
-        let _ = self.orders.try_send(WriterOrder::Render(format, rendered));
+        let _ = self.orders.try_send(WriterOrder::Render(rendering, rendered));
     }
 
     /// Ends the last window and the audit. Auditors have `patience` to count what waits for them.
@@ -255,7 +254,7 @@ impl WriterThread {
                     );
                 }
             }
-            WriterOrder::Render(format, rendered) => self.render(format, rendered),
+            WriterOrder::Render(rendering, rendered) => self.render(rendering, rendered),
             WriterOrder::Last(last) => {
                 // The caller may have given up.
                 let _ = last.begun.send(());
@@ -270,15 +269,15 @@ impl WriterThread {
         }
     }
 
-    fn render(&self, format: Format, rendered: oneshot::Sender<Vec<u8>>) {
-        let Some(report) = self.outputs.report(&self.live) else {
-            return;
-        };
+    fn render(&self, rendering: Rendering, rendered: oneshot::Sender<Vec<u8>>) {
         let mut bytes = Vec::new();
-        match report.render(format, &mut bytes) {
+        match self.outputs.render(rendering, &self.live, &mut bytes) {
             // The operator may have gone.
             Ok(()) => drop(rendered.send(bytes)),
-            Err(error) => tracing::error!("a report for the admin listener could not be rendered: {error}"),
+            Err(error) => tracing::error!(
+                ?rendering,
+                "what the admin listener was asked for could not be rendered: {error}"
+            ),
         }
     }
 

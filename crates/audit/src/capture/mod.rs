@@ -10,6 +10,7 @@
 mod auditor_queue;
 mod clock;
 mod connection;
+mod forwarding;
 mod queue;
 mod refusal;
 mod replay_queue;
@@ -28,7 +29,8 @@ use cqlens_proto::{
 pub use auditor_queue::AuditorQueue;
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId, Encryption};
-pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure, opaque_name};
+pub use forwarding::{Forwarded, Forwarding, TIMED_PART, TIMES_WITHIN_NS};
+pub use queue::{Backlog, Dropped, Limits, OPAQUE_NAMES, Queue, TlsFailure, opaque_name};
 pub use refusal::Refusal;
 pub use replay_queue::ReplayQueue;
 pub use replay_tap::{Desync, ReplayTap};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use cqlens_proto::cutter::Opaque;
 use crossbeam_queue::SegQueue;
 
-use super::{Capture, Refusal};
+use super::{Capture, Forwarding, Refusal};
 use crate::memory::{Memory, Use};
 
 /// How much live traffic may wait for the auditor.
@@ -87,6 +87,7 @@ pub struct Queue {
     captures: SegQueue<Capture>,
     /// Bytes that wait, as [`Limits::bytes`] counts them.
     used: AtomicUsize,
+    forwarding: Forwarding,
     /// Captures are left out until the auditor has caught up.
     is_behind: AtomicBool,
     /// What `used` may come to.
@@ -114,6 +115,7 @@ impl Queue {
         Self {
             captures: SegQueue::new(),
             used: AtomicUsize::new(0),
+            forwarding: Forwarding::default(),
             is_behind: AtomicBool::new(false),
             capacity: limits.bytes,
             open_capacity: limits.bytes - limits.bytes / RESERVED_PART,
@@ -220,6 +222,11 @@ impl Queue {
         *lock(&self.refused).entry(refusal.name()).or_default() += 1;
     }
 
+    /// What the data path has sent on, whether it was audited or not.
+    pub fn forwarding(&self) -> &Forwarding {
+        &self.forwarding
+    }
+
     /// How much waits now.
     pub fn backlog(&self) -> Backlog {
         Backlog {
@@ -261,9 +268,22 @@ pub fn opaque_name(reason: Opaque) -> &'static str {
     }
 }
 
+/// All names of reasons.
+pub const OPAQUE_NAMES: [&str; 6] = [
+    "tls",
+    "text",
+    "unknown-version",
+    "wrong-direction",
+    "impossible-length",
+    "damaged-segment",
+];
+
 impl TlsFailure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::PlainClient, Self::Client, Self::Upstream];
+
     /// The failure as reports name it.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::PlainClient => "plain-client",
             Self::Client => "client",
@@ -277,6 +297,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::capture::testing::capture;
+
+    #[test]
+    fn every_reason_of_an_opaque_connection_is_among_the_names() {
+        for reason in [
+            Opaque::Tls,
+            Opaque::Text,
+            Opaque::Version(0),
+            Opaque::Direction,
+            Opaque::Length(0),
+            Opaque::SegmentHeader,
+        ] {
+            assert!(OPAQUE_NAMES.contains(&opaque_name(reason)), "{reason:?}");
+        }
+    }
 
     #[test]
     fn what_is_kept_between_captures_that_are_left_out_holds_no_slab() {

@@ -9,7 +9,7 @@ use cqlens_proto::{
     segment::Encoding,
 };
 
-use super::{Clock, Connection, Queue, tap_core::TapCore};
+use super::{Clock, Connection, Moment, Queue, forwarding::TIMED_PART, tap_core::TapCore};
 
 /// Stands beside a pump. What it does for a chunk is a walk over envelope headers and one push; it never
 /// waits.
@@ -22,6 +22,10 @@ pub struct Tap {
     in_the_middle: bool,
     /// The client is not logged in yet, as far as this direction shows it.
     awaits_login: bool,
+    /// Chunks until one is timed.
+    until_timed: u32,
+    /// When the current chunk was read, if it is timed.
+    read_at: Option<Moment>,
 }
 
 impl Tap {
@@ -33,11 +37,14 @@ impl Tap {
             clock,
             in_the_middle: false,
             awaits_login: direction == Direction::Response,
+            until_timed: 0,
+            read_at: None,
         }
     }
 
     /// Accounts for `chunk`, which has just been read and not yet been sent on.
     pub fn offer(&mut self, chunk: &Bytes) {
+        self.count_forwarded(chunk.len());
         let core = &mut self.core;
         if core.connection.is_opaque() {
             core.connection.count(core.direction, 0, chunk.len());
@@ -53,7 +60,7 @@ impl Tap {
             // Envelopes before that position are still audited.
             core.connection.turn_opaque();
             self.queue.count_opaque(reason);
-            tracing::debug!(client = %core.connection.client, ?reason, "connection cannot be audited, only forwarded");
+            tracing::debug!(connection = core.connection.id.0, client = %core.connection.client, ?reason, "connection cannot be audited, only forwarded");
         }
         let taken = self.queue.offer(chunk.len(), cut.prepares, || {
             let boundary = cut.first_boundary.zip(cut.framing);
@@ -70,6 +77,24 @@ impl Tap {
         } else if cut.first_boundary.is_some() {
             core.end_gap();
         }
+    }
+
+    /// Notes that the last chunk was sent on.
+    #[inline]
+    pub fn sent(&mut self) {
+        if let Some(read_at) = self.read_at.take() {
+            let within = self.clock.now().since(read_at);
+            self.queue.forwarding().time(self.core.direction, within);
+        }
+    }
+
+    fn count_forwarded(&mut self, bytes: usize) {
+        self.queue.forwarding().count(self.core.direction, bytes);
+        if self.until_timed == 0 {
+            self.until_timed = TIMED_PART;
+            self.read_at = Some(self.clock.now());
+        }
+        self.until_timed -= 1;
     }
 
     /// Counts a chunk that found no room.
@@ -110,4 +135,36 @@ fn lets_in(cut: &Cut) -> bool {
     let of = |opcode| cut.envelopes.of(opcode) > 0;
     let is_hidden = cut.segments > 0 && matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));
     of(Opcode::READY) || of(Opcode::AUTH_SUCCESS) || is_hidden || cut.opaque.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::capture::{ConnectionId, Limits};
+
+    #[test]
+    fn every_byte_is_counted_and_some_chunks_are_timed() {
+        let client = "10.0.0.1:40000".parse().unwrap();
+        let connection = Arc::new(Connection::new(ConnectionId(1), client));
+        let queue = Arc::new(Queue::new(Limits::default()));
+        let mut tap = Tap::new(
+            Arc::clone(&connection),
+            Direction::Request,
+            Arc::clone(&queue),
+            Clock::start(),
+        );
+        // Opaque from the first byte on: such chunks count as well.
+        for _ in 0..=TIMED_PART {
+            tap.offer(&Bytes::from_static(b"GET / HTTP/1.1\r\n"));
+            tap.sent();
+            // A chunk is timed once.
+            tap.sent();
+        }
+        assert!(connection.is_opaque());
+        let forwarded = queue.forwarding().of(Direction::Request);
+        assert_eq!(forwarded.bytes, 16 * u64::from(TIMED_PART + 1));
+        assert_eq!(forwarded.times.iter().sum::<u64>(), 2);
+        assert_eq!(queue.forwarding().of(Direction::Response).bytes, 0);
+    }
 }

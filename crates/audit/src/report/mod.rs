@@ -207,4 +207,12 @@ impl Report {
             Format::Svg => chebotko::render(self, to),
         }
     }
+
+    /// Writes the findings alone, as JSON: fields of the JSON form, under its names.
+    ///
+    /// # Errors
+    /// Whatever `to` fails with.
+    pub fn render_findings(&self, to: &mut dyn Write) -> io::Result<()> {
+        json::render_findings(self, to)
+    }
 }

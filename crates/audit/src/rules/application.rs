@@ -41,7 +41,7 @@ pub(super) fn of(pattern: &Pattern) -> BTreeSet<&str> {
 /// The application in a client's name, `APPLICATION VERSION (DRIVER VERSION) ADDRESS`: without the version, the
 /// driver and the address, so that it is the same on every machine and after every release. The driver where
 /// the application has no name.
-pub(crate) fn name(client: &str) -> &str {
+pub fn name(client: &str) -> &str {
     let without_address = match split_address(client) {
         ("", _) => client,
         (before, _) => before,

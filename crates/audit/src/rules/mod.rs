@@ -43,7 +43,8 @@ use jiff::Timestamp;
 use crate::window::{Cluster, Window};
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
-pub(crate) use application::{name as application_name, parts as client_parts};
+pub use application::name as application_name;
+pub(crate) use application::parts as client_parts;
 pub use context::Context;
 pub use cost::Cost;
 #[cfg(test)]

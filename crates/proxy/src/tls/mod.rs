@@ -21,4 +21,4 @@ pub use common::{MinVersion, TlsStream, is_failure};
 pub use connector::{Connector, HostnameCheck};
 pub use error::TlsError;
 pub use name::peer_name;
-pub use pem::{Authorities, TlsIdentity};
+pub use pem::{Authorities, TlsIdentity, expiry};

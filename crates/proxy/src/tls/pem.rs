@@ -14,6 +14,7 @@ use tokio_rustls::rustls::{
         pem::{self, PemObject},
     },
 };
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{TlsError, common::provider};
 use crate::files::{self, Limit};
@@ -118,6 +119,20 @@ impl Authorities {
             .enforce_revocation_expiration()
             .build()?)
     }
+}
+
+/// When the first of the certificates in a file ends, in seconds since 1970: with one of those that lead to its authority, a certificate
+/// is worth nothing any more. None where that cannot be read.
+///
+/// # Errors
+/// If the file cannot be read, or holds no certificate.
+pub fn expiry(path: &Path) -> Result<Option<i64>, TlsError> {
+    let certificates = certificates(path)?;
+    let ends = certificates.iter().filter_map(|certificate| {
+        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    });
+    Ok(ends.min())
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -1,0 +1,66 @@
+//! The running totals of `/metrics` between the thread that takes windows and the one that answers.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::metrics::{SeriesLimits, Traffic};
+use cqlens_audit::{report::Report, window::Window};
+
+/// Running totals as they were last published.
+pub(super) type Published = Arc<ArcSwap<Traffic>>;
+
+/// The writer's part.
+pub(super) struct TrafficFeed {
+    traffic: Traffic,
+    published: Published,
+    /// Whether anybody can ask for the findings: judging takes time.
+    wants_findings: bool,
+}
+
+impl TrafficFeed {
+    /// For somebody who may ask.
+    pub(super) fn begin(wants_findings: bool) -> (Self, Published) {
+        let traffic = Traffic::new(SeriesLimits::default());
+        let published = Arc::new(ArcSwap::from_pointee(traffic.clone()));
+        let feed = Self {
+            traffic,
+            published: Arc::clone(&published),
+            wants_findings,
+        };
+        (feed, published)
+    }
+
+    /// For nobody.
+    pub(super) fn unread() -> Self {
+        Self::begin(false).0
+    }
+
+    pub(super) fn wants_findings(&self) -> bool {
+        self.wants_findings
+    }
+
+    pub(super) fn add(&mut self, window: &Window) {
+        self.traffic.add(window);
+    }
+
+    /// The findings of `report` are open now.
+    pub(super) fn find(&mut self, report: &Report) {
+        let findings = report.findings.iter();
+        self.traffic
+            .find(findings.map(|finding| (finding.rule, finding.severity)));
+    }
+
+    pub(super) fn count_snapshot_failure(&mut self) {
+        self.traffic.count_snapshot_failure();
+    }
+
+    pub(super) fn count_report_failure(&mut self) {
+        self.traffic.count_report_failure();
+    }
+
+    /// From now on this is what is read.
+    pub(super) fn publish(&self) {
+        self.published.store(Arc::new(self.traffic.clone()));
+    }
+}
