@@ -16,15 +16,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use cqlens_audit::report::ReplayPace;
 use cqlens_client::ClientOptions;
 use cqlens_proto::message::Consistency;
 use cqlens_rehearse::{
+    column_types::ColumnTypesCache,
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
     },
     rehearsal::{First, Rehearsal, RehearsalSettings},
-    replay::{Pace, ReplayProgress, ReplaySettings, Speed, replay},
+    replay::{ReplayProgress, ReplaySettings, Speed, replay},
     target::{Target, TargetSettings},
 };
 use tokio::sync::mpsc;
@@ -45,7 +47,7 @@ fn main() {
     }
 }
 
-fn print(name: &str, (pace, cpu): &(Pace, Duration)) {
+fn print(name: &str, (pace, cpu): &(ReplayPace, Duration)) {
     let late = |micros: Option<u64>| micros.map_or_else(|| "–".to_owned(), |micros| format!("{micros} µs"));
     println!(
         "| {name} | {:.0} | {} | {} | {:.1} µs |",
@@ -57,7 +59,7 @@ fn print(name: &str, (pace, cpu): &(Pace, Duration)) {
 }
 
 /// Replays so many requests that came at this rate, on a hundred connections.
-fn run(address: SocketAddr, speed: Speed, requests: u64, per_second: u64) -> (Pace, Duration) {
+fn run(address: SocketAddr, speed: Speed, requests: u64, per_second: u64) -> (ReplayPace, Duration) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -134,7 +136,7 @@ fn expected() -> ResponseDigest {
             ..cqlens_proto::message::ResultMetadata::none()
         };
         let rows = cqlens_proto::message::Rows::new(metadata, &content).unwrap();
-        RowsDigest::of(&rows, DigestKey(1))
+        RowsDigest::of(&rows, DigestKey(1), &mut ColumnTypesCache::default())
     });
     ResponseDigest::Rows(rows.clone())
 }

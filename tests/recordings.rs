@@ -144,6 +144,105 @@ fn a_report_of_a_recording_says_what_the_live_one_has_said() {
     let explained = cqlens(&["explain", recording.to_str().unwrap()]);
     let explained = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.contains("SELECT"), "{explained}");
+    // With the schema that was in force, which the recording has.
+    assert!(explained.contains("full-partition-key"), "{explained}");
+}
+
+#[test]
+fn each_request_of_a_recording_is_explained_as_a_record_with_its_values() {
+    for (more, partitions) in [
+        (&["--record-values"][..], BTreeSet::from([Some(4), Some(25)])),
+        (&[], [None].into()),
+    ] {
+        let live = Live::of(&["in-query"], more);
+        let recording = live.recording();
+        let explained = cqlens(&["explain", "--json", recording.to_str().unwrap()]);
+        let answers: Vec<Value> = String::from_utf8(explained.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let recorded = read(&recording);
+        assert_eq!(answers.len(), recorded.len());
+        for (answer, exchange) in answers.iter().zip(&recorded) {
+            assert_eq!(answer["id"], exchange.number);
+        }
+        let reads = answers
+            .iter()
+            .filter(|answer| answer["in_on_partition_key"] == true);
+        let counts: BTreeSet<_> = reads.map(|answer| answer["partitions"].as_u64()).collect();
+        assert_eq!(counts, partitions, "hashes are no keys");
+    }
+}
+
+#[test]
+fn a_full_query_log_is_recorded_without_responses_and_can_be_replayed_and_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/rehearse/tests/golden/fqltool-dump-4.1.txt");
+    let (dump, recording) = (dump.to_str().unwrap(), folder.path().join("recording"));
+    let recording = recording.to_str().unwrap();
+    let output = cqlens(&[
+        "record",
+        dump,
+        "--keyspace",
+        "k",
+        "--record-values",
+        "-o",
+        recording,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("8 requests recorded in ")
+            && said.contains("2 left out: 1 too long, 1 not readable in the log"),
+        "{said}"
+    );
+    let recorded = read(Path::new(recording));
+    assert!(
+        recorded
+            .iter()
+            .all(|exchange| exchange.response == ResponseDigest::Missing)
+    );
+    let explained = cqlens(&["explain", recording]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(
+        explained.contains("DELETE FROM k.t WHERE a = ? AND b = ?"),
+        "{explained}"
+    );
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let schema = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE k.t (a int, b int, v text, PRIMARY KEY (a, b));";
+    let node = runtime.block_on(async {
+        let node = cqlens_node::Node::start(cqlens_node::Options::default());
+        let node = node.await.unwrap();
+        let mut client = cqlens_client::Client::connect(node.address(), &ClientOptions::default())
+            .await
+            .unwrap();
+        client.script(schema).await.unwrap();
+        node
+    });
+    let address = node.address().to_string();
+    let to = ["replay", recording, "--to", &address, "--format", "json"];
+    let writes = ["--write-keyspaces", "k", "--lwt-keyspaces", "k"];
+    let output = cqlens(&[&to[..], &writes].concat());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let totals = &comparison["totals"];
+    assert_eq!(totals["skipped"], serde_json::json!({}), "{totals:#}");
+    assert_eq!(
+        totals["not_compared"],
+        serde_json::json!({"first-unknown": 8}),
+        "{totals:#}"
+    );
+    let output = cqlens(&[&to[..], &["--against", &address, "--speed", "max"]].concat());
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(comparison["totals"]["compared"], 3, "{comparison:#}");
+    assert_eq!(comparison["patterns_that_differ"], 0, "{comparison:#}");
+    let mixed = Command::new(PROGRAM)
+        .args(["record", dump, "capture.pcap", "-o", recording])
+        .output()
+        .unwrap();
+    assert_eq!(mixed.status.code(), Some(2));
 }
 
 #[test]

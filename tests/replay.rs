@@ -20,6 +20,7 @@ use cqlens_rehearse::{
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
     },
+    left_out::LeftOut,
     recording::{Limits, RecordedValues, RecordingWriter, Settings},
     target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
@@ -121,7 +122,8 @@ async fn record(node: &Node, folder: &Path, values: RecordedValues) {
         }
         writer.write(&exchange, BTreeMap::new).unwrap();
     }
-    writer.end(BTreeMap::new()).unwrap();
+    let left_out = [(LeftOut::QueueFull, 2), (LeftOut::Use, 5)];
+    writer.end(left_out.into()).unwrap();
 }
 
 fn replay(folder: &Path, to: &Node, more: &[&str]) -> Output {
@@ -178,6 +180,11 @@ fn the_same_cluster_does_not_differ_and_is_not_written() {
         "{totals}"
     );
     assert_eq!(totals["skipped"], serde_json::json!({"write": 1}));
+    assert_eq!(
+        comparison["not_offered"],
+        serde_json::json!({"queue full": 2}),
+        "what the recording lacks"
+    );
     assert_eq!(comparison["pace"]["end"], "complete");
     assert!(
         comparison["pace"]["seconds"].as_f64().unwrap() >= 0.19,

@@ -6,6 +6,7 @@ use std::{
     io::{self, IsTerminal, Write, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::Context;
@@ -18,10 +19,11 @@ use cqlens_audit::{
     audit::HashKey,
     catalog::Live,
     memory::Use,
-    report::{Format, Report, Timeline},
+    report::{Comparison, Format, Report, Timeline},
     rules::{self, Judging},
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
+use cqlens_rehearse::shadow::Shadow;
 
 /// The outputs that the settings name.
 pub(super) struct Outputs {
@@ -40,6 +42,8 @@ pub(super) struct Outputs {
     refused: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
+    /// The second cluster that requests are copied to.
+    shadow: Option<Arc<Shadow>>,
     /// What `/metrics` counts.
     feed: TrafficFeed,
 }
@@ -104,6 +108,7 @@ impl Outputs {
             limits: Limits::default(),
             refused: BTreeSet::new(),
             failures: 0,
+            shadow: None,
             feed: TrafficFeed::unread(),
         })
     }
@@ -118,6 +123,11 @@ impl Outputs {
     /// Keeps so much of everything since the start.
     pub(super) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Reports what a second cluster has answered, too.
+    pub(super) fn beside(self, shadow: Option<Arc<Shadow>>) -> Self {
+        Self { shadow, ..self }
     }
 
     /// Counts for `/metrics`, too.
@@ -205,6 +215,12 @@ impl Outputs {
         if let Some(all) = &mut self.all {
             all.coverage.notices.insert(notice);
         }
+        let written = self.write_report(live);
+        self.settle(written);
+    }
+
+    /// Writes the report again: the second cluster has answered more since.
+    pub(super) fn write_again(&mut self, live: &Live) {
         let written = self.write_report(live);
         self.settle(written);
     }
@@ -327,7 +343,10 @@ impl Outputs {
         let judgement = self
             .judging
             .judge(&rules::Context::new(window, &schema, &cluster), today(now));
-        Report::new(window, &cluster, &schema, judgement, now).over_time(&self.timeline, window)
+        let comparison = self.shadow.as_ref().and_then(|shadow| shadow.latest());
+        Report::new(window, &cluster, &schema, judgement, now)
+            .over_time(&self.timeline, window)
+            .compared(comparison.map(|latest| Comparison::clone(&latest)))
     }
 
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).

@@ -21,7 +21,7 @@ use progress::Progress;
 use super::{format, output::today, screen};
 use crate::sink;
 use cqlens_audit::{
-    report::{Baseline, Format, ReadReport, Report},
+    report::{Baseline, Comparison, Format, ReadReport, Report},
     rules::{self, Judging},
 };
 use cqlens_proxy::files::{self, Limit};
@@ -45,7 +45,10 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
         until: args.until,
         strict: args.strict,
     };
-    let mut report = judged(&args.snapshots, choice, judging)?.select(&args.selection);
+    let comparison = args.comparison.as_deref().map(read_comparison).transpose()?;
+    let mut report = judged(&args.snapshots, choice, judging)?
+        .compared(comparison)
+        .select(&args.selection);
     if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
         let baseline = baseline.select(&args.selection, &report);
         report = report
@@ -112,6 +115,15 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
         .with_context(|| format!("cannot read the baseline {}", path.display()))?;
     Baseline::read(&text[..]).with_context(|| format!("cannot compare with {}", path.display()))
 }
+
+fn read_comparison(path: &Path) -> anyhow::Result<Comparison> {
+    let text = files::read(path, COMPARISON_LIMIT)
+        .with_context(|| format!("cannot read the comparison {}", path.display()))?;
+    Comparison::read(&text[..]).with_context(|| format!("cannot use the comparison {}", path.display()))
+}
+
+/// Two thousand patterns take a few megabytes.
+const COMPARISON_LIMIT: Limit = Limit::new("a comparison", 64 << 20);
 
 fn write(report: &Report, format: Format, args: &Args) -> anyhow::Result<()> {
     write_to(args.output.as_deref(), |to| report.render(format, to))?;

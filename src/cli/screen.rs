@@ -77,6 +77,10 @@ impl ScreenSummary<'_> {
         if let Some(caution) = &summary.caution {
             writeln!(to, "{}", paragraph(caution))?;
         }
+        if let Some(comparison) = &self.report.comparison {
+            let (other, headline) = (&comparison.about.other, comparison.headline());
+            writeln!(to, "{}", paragraph(&format!("Compared with {other}: {headline}")))?;
+        }
         match &self.report.by_table {
             Some(groups) => self.tables(groups, to)?,
             None => self.problems(to)?,

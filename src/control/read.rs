@@ -34,7 +34,9 @@ pub(super) async fn schema(reader: &mut SystemReader) -> Result<SchemaRead, Clie
         .iter()
         .any(|table| table.keyspace == "system_schema" && table.name == "scylla_keyspaces");
     let with_tablets = if is_scylla {
-        reading.read(reader, "scylla_keyspaces", with_tablets).await?
+        reading
+            .read(reader, "scylla_keyspaces", system_schema::with_tablets)
+            .await?
     } else {
         Vec::new()
     };
@@ -64,12 +66,6 @@ pub(super) async fn schema(reader: &mut SystemReader) -> Result<SchemaRead, Clie
 /// Keyspace and name.
 fn named(column: &'static str) -> impl Fn(&Record) -> (String, String) {
     move |row| (row.text("keyspace_name"), row.text(column))
-}
-
-/// The keyspace's name, if Scylla places its tables by tablets.
-fn with_tablets(row: &Record) -> Option<String> {
-    const NONE: i32 = -1;
-    (row.int("initial_tablets", NONE) != NONE).then(|| row.text("keyspace_name"))
 }
 
 impl Reading {
@@ -109,8 +105,8 @@ pub(super) async fn cluster(reader: &mut SystemReader) -> Result<ClusterReading,
     };
     let partitioner = local.optional_text("partitioner");
     let (product, product_version) = product(reader, &local).await?;
-    let mut nodes = vec![node(&local)];
-    nodes.extend(peers.iter().map(node));
+    let mut nodes = vec![Node::of_row(&local)];
+    nodes.extend(peers.iter().map(Node::of_row));
     let mut schema_versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (row, node) in std::iter::once(&local).chain(&peers).zip(&nodes) {
         if let Some(version) = row.uuid("schema_version") {
@@ -167,28 +163,6 @@ async fn product(
 
 /// What every ScyllaDB tells drivers that it is.
 const SCYLLA_RELEASE: &str = "3.0.8";
-
-fn node(row: &Record) -> Node {
-    let address = row
-        .optional_text("native_address")
-        .or_else(|| row.optional_text("rpc_address"));
-    let port = match (row.int("native_port", 0), row.int("rpc_port", 0)) {
-        (0, port) | (port, _) => u16::try_from(port).ok().filter(|port| *port != 0),
-    };
-    let tokens = row.texts("tokens");
-    let broadcast = row
-        .optional_text("peer")
-        .or_else(|| row.optional_text("broadcast_address"));
-    Node {
-        host_id: row.uuid("host_id"),
-        broadcast: broadcast.and_then(|address| address.parse().ok()),
-        address,
-        port,
-        data_center: row.optional_text("data_center"),
-        rack: row.optional_text("rack"),
-        tokens: tokens.iter().filter_map(|token| token.parse().ok()).collect(),
-    }
-}
 
 /// Hands over each statement that the node holds prepared, with its id: Cassandra 3.10 and later.
 pub(super) async fn prepared(

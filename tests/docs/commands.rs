@@ -11,6 +11,7 @@ use crate::{
 /// What the shell has instead of the programs that pages name besides: nothing on this machine is changed. A page that needs
 /// another one adds it here.
 const STAND_INS: &str = "
+    fqltool() { while IFS= read -r line; do printf '%s\\n' \"$line\"; done <fqltool-dump.txt; }
     for name in cargo curl gzip jq kubectl openssl sudo systemctl tar tcpdump zcat; do
         eval \"$name() { :; }\"
     done";

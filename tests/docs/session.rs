@@ -34,6 +34,11 @@ pub(crate) static PLACE: LazyLock<Place> = LazyLock::new(|| {
         let recorded = checkout().join("tests/sniff/captures").join(recorded);
         fs::copy(recorded, place.path().join(name)).unwrap();
     }
+    let comparison = checkout().join("tests/golden/comparison-v1.json");
+    fs::copy(comparison, place.path().join("comparison.json")).unwrap();
+    for name in ["fqltool-dump.txt", "log.txt"] {
+        place.write(name, LOG);
+    }
     place.write("schema.cql", SCHEMA);
     place.write("queries/orders.cql", QUERIES);
     place.write("migrations/V1__orders.cql", SCHEMA);
@@ -55,6 +60,17 @@ pub(crate) static PLACE: LazyLock<Place> = LazyLock::new(|| {
 const SCHEMA: &str =
     "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3};
 CREATE TABLE shop.orders (id int PRIMARY KEY, status text);";
+const LOG: &str = "Type: single-query
+Query start time: 1795240800000
+Protocol version: 4
+Generated timestamp:-9223372036854775808
+Generated nowInSeconds:1795240800
+Query: SELECT status FROM orders WHERE id = ?
+Values: 
+00000000 00 00 00 01                                      ....
+-----
+
+";
 const QUERIES: &str = "USE shop;\nSELECT * FROM orders WHERE status = ? ALLOW FILTERING;";
 
 /// The file of settings that the page on the proxy shows.

@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     path::Path,
+    process::Command,
     thread,
 };
 
@@ -26,7 +27,7 @@ const SCHEMA: &str =
     CREATE TABLE k.t (a int, b int, v text, PRIMARY KEY (a, b));
     CREATE TABLE k.w (a int PRIMARY KEY, v text);";
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -34,7 +35,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-fn node(runtime: &Runtime, more: &str) -> Node {
+pub(crate) fn node(runtime: &Runtime, more: &str) -> Node {
     runtime.block_on(async {
         let node = Node::start(Options::default()).await.unwrap();
         let mut client = connect(node.address()).await;
@@ -50,12 +51,12 @@ fn node(runtime: &Runtime, more: &str) -> Node {
     })
 }
 
-async fn connect(address: SocketAddr) -> Client {
+pub(crate) async fn connect(address: SocketAddr) -> Client {
     Client::connect(address, &ClientOptions::default()).await.unwrap()
 }
 
 /// Prepared reads in pages, plain reads, a statement that is refused, and a write.
-async fn traffic(address: SocketAddr, rounds: i32) {
+pub(crate) async fn traffic(address: SocketAddr, rounds: i32) {
     let mut client = connect(address).await;
     client.query("USE k").await.unwrap();
     let prepared = client.prepare("SELECT b, v FROM t WHERE a = ?").await.unwrap();
@@ -86,7 +87,7 @@ async fn traffic(address: SocketAddr, rounds: i32) {
 }
 
 /// A proxy before `upstream` that copies requests to `shadow`.
-fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
+pub(crate) fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
     let (shadow, report) = (
         shadow.to_string(),
         folder.join("shadow.json").display().to_string(),
@@ -103,7 +104,7 @@ fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str])
     Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
 }
 
-fn report(folder: &Path) -> Value {
+pub(crate) fn report(folder: &Path) -> Value {
     let text = std::fs::read_to_string(folder.join("shadow.json")).unwrap();
     assert!(!text.contains("secret"), "no value leaves the process");
     serde_json::from_str(&text).unwrap()
@@ -133,6 +134,98 @@ fn the_same_cluster_does_not_differ_and_another_does() {
             );
             assert_eq!(totals["compared"], 60, "three results of each round: {totals:#}");
             assert_eq!(totals["skipped"], json!({"write": 1}), "{totals:#}");
+        }
+    }
+}
+
+#[test]
+fn reports_have_what_the_shadow_has_answered() {
+    let runtime = runtime();
+    let first = node(&runtime, "");
+    let other = node(&runtime, "DELETE FROM k.t WHERE a = 3 AND b = 1;");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (live, snapshots) = (path("live.json"), path("snapshots"));
+    let arguments = ["--report", &live, "--snapshot-dir", &snapshots];
+    let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+    runtime.block_on(traffic(proxy.address, 20));
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let comparison = report(folder.path());
+    let (later, of_shadow) = (path("later.json"), path("shadow.json"));
+    let written = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .args(["report", &snapshots, "--comparison", &of_shadow, "-o", &later])
+        .output()
+        .unwrap();
+    assert!(written.status.success(), "{written:?}");
+    for path in [live, later] {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["comparison"], comparison, "{path}");
+        let pattern = &report["comparison"]["patterns"][0];
+        assert_eq!(pattern["differences"], json!({"row-count": 1}), "{path}");
+        let patterns = report["patterns"].as_array().unwrap();
+        assert!(
+            patterns.iter().any(|known| known["id"] == pattern["id"]),
+            "{pattern:#}"
+        );
+    }
+}
+
+#[test]
+fn conditional_writes_counters_and_definitions_are_copied_where_a_setting_names_their_keyspace() {
+    const STATEMENTS: [(&str, &str, &str); 3] = [
+        (
+            "--shadow-lwt-keyspaces",
+            "INSERT INTO k.w (a, v) VALUES (7, 'secret') IF NOT EXISTS",
+            "conditional",
+        ),
+        (
+            "--shadow-counter-keyspaces",
+            "UPDATE k.c SET n = n + 2 WHERE a = 1",
+            "counter",
+        ),
+        (
+            "--shadow-ddl-keyspaces",
+            "CREATE TABLE k.added (a int PRIMARY KEY)",
+            "definition",
+        ),
+    ];
+    // What shows on the shadow that each has arrived.
+    const READS: [&str; 3] = [
+        "SELECT a FROM k.w",
+        "SELECT n FROM k.c",
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k' AND table_name = 'added'",
+    ];
+    let runtime = runtime();
+    let counter = "CREATE TABLE k.c (a int PRIMARY KEY, n counter);";
+    for allowed in 0..STATEMENTS.len() {
+        for (keyspace, is_sent) in [("k", true), ("other", false)] {
+            let (first, other) = (node(&runtime, counter), node(&runtime, counter));
+            let folder = tempfile::tempdir().unwrap();
+            let arguments = [STATEMENTS[allowed].0, keyspace];
+            let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+            let mut client = runtime.block_on(connect(proxy.address));
+            for (_, statement, _) in STATEMENTS {
+                runtime.block_on(client.query(statement)).unwrap();
+            }
+            drop(client);
+            assert_eq!(proxy.stop(LIMIT).code, 0);
+            let totals = &report(folder.path())["totals"];
+            let mut shadow = runtime.block_on(connect(other.address()));
+            for (place, (_, _, effect)) in STATEMENTS.into_iter().enumerate() {
+                let has_come = is_sent && place == allowed;
+                let answer = runtime.block_on(shadow.query(READS[place])).unwrap();
+                assert_eq!(!answer.rows.is_empty(), has_come, "{arguments:?}: {effect}");
+                let left_out = u64::from(!has_come);
+                let skipped = totals["skipped"][effect].as_u64().unwrap_or(0);
+                assert_eq!(skipped, left_out, "{arguments:?}: {totals:#}");
+            }
+            assert_eq!(
+                totals["compared"],
+                u64::from(is_sent),
+                "{arguments:?}: {totals:#}"
+            );
+            assert_eq!(totals["differences"], json!({}), "{arguments:?}: {totals:#}");
         }
     }
 }

@@ -14,6 +14,7 @@ use cqlens_proto::message::{
 };
 
 use crate::{
+    column_types::ColumnTypesCache,
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
@@ -30,6 +31,7 @@ pub struct Converter {
     /// Of the next exchange.
     number: u64,
     pages: Pages,
+    types: ColumnTypesCache,
     /// The names of patterns; begins anew when it is full.
     patterns: HashMap<PatternId, Arc<str>>,
 }
@@ -44,6 +46,7 @@ impl Converter {
             key,
             number: 0,
             pages: Pages::default(),
+            types: ColumnTypesCache::default(),
             patterns: HashMap::new(),
         }
     }
@@ -88,10 +91,12 @@ impl Converter {
         })
     }
 
-    fn digest(&self, response: ObservedResponse<'_>) -> ResponseDigest {
+    fn digest(&mut self, response: ObservedResponse<'_>) -> ResponseDigest {
         match response {
-            ObservedResponse::Rows(rows) => ResponseDigest::Rows(RowsDigest::of(rows, self.key)),
-            ObservedResponse::Message(message) => ResponseDigest::of(message, self.key),
+            ObservedResponse::Rows(rows) => {
+                ResponseDigest::Rows(RowsDigest::of(rows, self.key, &mut self.types))
+            }
+            ObservedResponse::Message(message) => ResponseDigest::of(message, self.key, &mut self.types),
             ObservedResponse::Unread | ObservedResponse::None => ResponseDigest::Missing,
         }
     }

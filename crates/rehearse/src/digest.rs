@@ -2,8 +2,10 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use cqlens_proto::message::{ColumnSpec, QueryResult, Response, Rows};
+use cqlens_proto::message::{QueryResult, Response, Rows};
 use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::column_types::{ColumnTypes, ColumnTypesCache};
 
 /// The key of a recording's digests: those of two keys cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct RowsDigest {
     /// more than [`MOST_COLUMNS`].
     pub columns: Vec<u128>,
     /// Name and type of each column as CQL has them, where the response says them.
-    pub column_types: Option<Vec<(String, String)>>,
+    pub column_types: Option<ColumnTypes>,
     /// Whether more pages follow.
     pub has_more: bool,
 }
@@ -49,9 +51,9 @@ pub const MOST_COLUMNS: usize = 64;
 
 impl ResponseDigest {
     /// The digest of a response.
-    pub fn of(response: &Response<'_>, key: DigestKey) -> Self {
+    pub fn of(response: &Response<'_>, key: DigestKey, types: &mut ColumnTypesCache) -> Self {
         match response {
-            Response::Result(QueryResult::Rows(rows)) => Self::Rows(RowsDigest::of(rows, key)),
+            Response::Result(QueryResult::Rows(rows)) => Self::Rows(RowsDigest::of(rows, key, types)),
             Response::Result(QueryResult::SetKeyspace { .. }) => Self::SetKeyspace,
             Response::Result(QueryResult::SchemaChange(_)) => Self::SchemaChange,
             Response::Result(QueryResult::Void) => Self::Void,
@@ -63,9 +65,9 @@ impl ResponseDigest {
 
 impl RowsDigest {
     /// The digest of a page of rows; rows after one that cannot be read are left out.
-    pub fn of(rows: &Rows<'_>, key: DigestKey) -> Self {
+    pub fn of(rows: &Rows<'_>, key: DigestKey, types: &mut ColumnTypesCache) -> Self {
         let mut digester = RowsDigester::new(key);
-        digester.add(rows);
+        digester.add(rows, types);
         digester.finish()
     }
 }
@@ -91,7 +93,7 @@ impl RowsDigester {
     }
 
     /// Adds a page; rows after one that cannot be read are left out.
-    pub fn add(&mut self, rows: &Rows<'_>) {
+    pub fn add(&mut self, rows: &Rows<'_>, types: &mut ColumnTypesCache) {
         let digest = &mut self.digest;
         if !self.has_begun {
             self.has_begun = true;
@@ -101,11 +103,7 @@ impl RowsDigester {
             }
         }
         if digest.column_types.is_none() {
-            digest.column_types = rows.metadata.columns.map(|columns| {
-                let described =
-                    |column: ColumnSpec<'_>| (column.name.to_owned(), column.column_type.to_string());
-                columns.iter().map(described).collect()
-            });
+            digest.column_types = rows.metadata.columns.map(|columns| types.of(columns));
         }
         digest.count += rows.len() as u64;
         digest.has_more = rows.metadata.paging_state.is_some();
@@ -167,7 +165,7 @@ fn write_cell(hasher: &mut SipHasher13, cell: Option<&[u8]>) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use cqlens_proto::{
-        message::{ResultMetadata, RowsContent, result::ColumnSpecsBuf},
+        message::{ColumnSpec, ResultMetadata, RowsContent, result::ColumnSpecsBuf},
         types::CqlType,
     };
 
@@ -190,6 +188,7 @@ mod tests {
         RowsDigest::of(
             &Rows::new(ResultMetadata::new(columns.columns()), &content).unwrap(),
             KEY,
+            &mut ColumnTypesCache::default(),
         )
     }
 
@@ -200,7 +199,7 @@ mod tests {
         assert_ne!(forth.ordered, back.ordered);
         assert_eq!((forth.unordered, &forth.columns), (back.unordered, &back.columns));
         assert_eq!(
-            forth.column_types.unwrap(),
+            *forth.column_types.unwrap(),
             [("a", "int"), ("b", "text")].map(|(a, b)| (a.to_owned(), b.to_owned()))
         );
     }

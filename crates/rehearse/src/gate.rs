@@ -10,17 +10,17 @@ use crate::{
     statement::StatementCache,
 };
 
-/// What may be sent beside reads.
+/// What may be sent beside reads: of each kind of statement the keyspaces that it may touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// The keyspaces that may be written; of conditional writes, counters and definitions too.
-    pub write_keyspaces: BTreeSet<String>,
-    /// Whether conditional writes may be sent to them.
-    pub conditional: bool,
-    /// Whether counters of them may be added to.
-    pub counters: bool,
-    /// Whether definitions may be sent, of any keyspace: not all of them name one.
-    pub definitions: bool,
+    /// That may be written to.
+    pub writes: BTreeSet<String>,
+    /// That conditional writes may be sent to.
+    pub conditional: BTreeSet<String>,
+    /// Whose counters may be added to.
+    pub counters: BTreeSet<String>,
+    /// That may be defined anew, and what is in them. What names no keyspace, as roles, is never sent.
+    pub definitions: BTreeSet<String>,
 }
 
 impl Permissions {
@@ -29,12 +29,12 @@ impl Permissions {
     /// # Errors
     /// Why not.
     pub fn check(&self, request: &RecordedRequest, statements: &mut StatementCache) -> Result<(), Skipped> {
-        let refusal = match request.effect {
+        let limit = match request.effect {
             Effect::Read => None,
-            Effect::Write => Some((true, Skipped::Write)),
-            Effect::Counter => Some((self.counters, Skipped::Counter)),
-            Effect::Conditional => Some((self.conditional, Skipped::Conditional)),
-            Effect::Definition => return self.definitions.then_some(()).ok_or(Skipped::Definition),
+            Effect::Write => Some((&self.writes, Skipped::Write)),
+            Effect::Counter => Some((&self.counters, Skipped::Counter)),
+            Effect::Conditional => Some((&self.conditional, Skipped::Conditional)),
+            Effect::Definition => Some((&self.definitions, Skipped::Definition)),
         };
         let mut touches_any = false;
         for statement in &request.statements {
@@ -47,15 +47,15 @@ impl Permissions {
                 if is_system(keyspace) {
                     return Err(Skipped::SystemTable);
                 }
-                match refusal {
-                    Some((false, reason)) => return Err(reason),
-                    Some(_) if !self.write_keyspaces.contains(keyspace) => return Err(Skipped::Write),
-                    _ => {}
+                if let Some((allowed, reason)) = limit
+                    && !allowed.contains(keyspace)
+                {
+                    return Err(reason);
                 }
             }
         }
-        // A write whose keyspace is unknown is never sent.
-        match refusal {
+        match limit {
+            // A write whose keyspace is unknown is never sent.
             Some((_, reason)) if !touches_any => Err(reason),
             _ => has_values(request),
         }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(check(&none, "SELECT * FROM k.t", Effect::Read), Ok(()));
         assert_eq!(check(&none, write, Effect::Write), Err(Skipped::Write));
         let k = Permissions {
-            write_keyspaces: ["k".to_owned()].into(),
+            writes: ["k".to_owned()].into(),
             ..Permissions::default()
         };
         assert_eq!(check(&k, write, Effect::Write), Ok(()));
@@ -120,29 +120,88 @@ mod tests {
     }
 
     #[test]
-    fn each_effect_has_a_setting_of_its_own_and_needs_the_keyspace_too() {
+    fn each_effect_has_keyspaces_of_its_own() {
+        let k = || BTreeSet::from(["k".to_owned()]);
         let conditional = Permissions {
-            write_keyspaces: ["k".to_owned()].into(),
-            conditional: true,
+            conditional: k(),
             ..Permissions::default()
         };
-        assert_eq!(
-            check(
+        let counters = Permissions {
+            counters: k(),
+            ..Permissions::default()
+        };
+        let definitions = Permissions {
+            definitions: k(),
+            ..Permissions::default()
+        };
+        for (permissions, effect, reason, cql) in [
+            (
                 &conditional,
+                Effect::Conditional,
+                Skipped::Conditional,
                 "DELETE FROM k.t WHERE a = 1 IF EXISTS",
-                Effect::Conditional
             ),
-            Ok(())
-        );
-        assert_eq!(
-            check(
-                &conditional,
-                "DELETE FROM other.t WHERE a = 1 IF EXISTS",
-                Effect::Conditional
+            (
+                &counters,
+                Effect::Counter,
+                Skipped::Counter,
+                "UPDATE k.t SET c = c + 1 WHERE a = 1",
             ),
-            Err(Skipped::Write)
-        );
-        assert_eq!(check(&conditional, "not CQL", Effect::Write), Err(Skipped::Write));
+            (
+                &definitions,
+                Effect::Definition,
+                Skipped::Definition,
+                "ALTER TABLE k.t ADD b int",
+            ),
+        ] {
+            assert_eq!(check(permissions, cql, effect), Ok(()));
+            let elsewhere = cql.replace("k.t", "other.t");
+            assert_eq!(check(permissions, &elsewhere, effect), Err(reason));
+            let write = "INSERT INTO k.t (a) VALUES (1)";
+            assert_eq!(check(permissions, write, Effect::Write), Err(Skipped::Write));
+        }
+        let none = Permissions::default();
+        assert_eq!(check(&none, "not CQL", Effect::Write), Err(Skipped::Write));
+    }
+
+    #[test]
+    fn definitions_are_sent_for_the_keyspaces_that_are_named_and_for_nothing_else() {
+        let definitions = Permissions {
+            definitions: ["k".to_owned()].into(),
+            ..Permissions::default()
+        };
+        let check = |cql: &str| {
+            let request = RecordedRequest {
+                effect: Effect::Definition,
+                keyspace: Some("k".into()),
+                ..request(cql)
+            };
+            definitions.check(&request, &mut StatementCache::default())
+        };
+        for cql in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "DROP KEYSPACE k",
+            "CREATE TABLE t (a int PRIMARY KEY)",
+            "CREATE INDEX ON k.t (b)",
+            "CREATE TYPE k.address (street text)",
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM t WHERE a IS NOT NULL PRIMARY KEY (a)",
+            "DROP TABLE IF EXISTS k.t",
+            "DROP INDEX k.t_b_idx",
+            "TRUNCATE t",
+        ] {
+            assert_eq!(check(cql), Ok(()), "{cql}");
+        }
+        for cql in [
+            "DROP KEYSPACE other",
+            "ALTER KEYSPACE other WITH durable_writes = true",
+            "CREATE TABLE other.t (a int PRIMARY KEY)",
+            "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM other.t WHERE a IS NOT NULL PRIMARY KEY (a)",
+            "TRUNCATE other.t",
+            "GRANT SELECT ON k.t TO a",
+            "DROP ROLE k",
+        ] {
+            assert_eq!(check(cql), Err(Skipped::Definition), "{cql}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum LeftOut {
     SeveralKeyspaces,
     /// It asks for many pages at once, as only DSE gives them.
     ContinuousPaging,
+    /// What the log has of it cannot be read, or is not all of it.
+    Unread,
     /// The audit did not see it: left out of the audit, or not decoded.
     Unseen,
     /// The queue was full.
@@ -36,7 +38,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// All, in their order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoStatement,
         Self::Use,
         Self::System,
@@ -46,6 +48,7 @@ impl LeftOut {
         Self::TooLong,
         Self::SeveralKeyspaces,
         Self::ContinuousPaging,
+        Self::Unread,
         Self::Unseen,
         Self::QueueFull,
         Self::NotWritten,
@@ -59,10 +62,17 @@ impl LeftOut {
             | Self::TooLong
             | Self::SeveralKeyspaces
             | Self::ContinuousPaging
+            | Self::Unread
             | Self::Unseen
             | Self::QueueFull
             | Self::NotWritten => true,
         }
+    }
+
+    /// Whether what a file names so is a loss; what a later version names is one.
+    pub fn is_loss_of_name(name: &str) -> bool {
+        let named = Self::ALL.into_iter().find(|why| why.name() == name);
+        named.is_none_or(Self::is_loss)
     }
 
     /// As it stands in files and reports.
@@ -77,6 +87,7 @@ impl LeftOut {
             Self::TooLong => "too long",
             Self::SeveralKeyspaces => "prepared in several keyspaces",
             Self::ContinuousPaging => "continuous paging",
+            Self::Unread => "not readable in the log",
             Self::Unseen => "not seen by the audit",
             Self::QueueFull => "queue full",
             Self::NotWritten => "not written",

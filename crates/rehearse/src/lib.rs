@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+pub mod column_types;
 pub mod compare;
 pub mod convert;
 pub mod digest;
 pub mod exchange;
+pub mod full_query_log;
 pub mod gate;
 pub mod left_out;
 pub mod observe;

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    compare::{About, Comparison},
+    compare::{Comparison, ComparisonAbout, report},
     exchange::{Effect, RecordedExchange},
     observe::TakeExchange,
     rehearsal::{First, Rehearsal, RehearsalSettings, is_sampled},
@@ -327,19 +327,19 @@ impl Work {
             .into_iter()
             .map(|(why, count)| (why.text().to_owned(), count.load(Ordering::Relaxed)))
             .filter(|(_, count)| *count > 0);
-        let about = About {
+        let about = ComparisonAbout {
             first: self.settings.source.clone(),
             other: nodes
                 .map(|(address, _)| address.as_str())
                 .collect::<Vec<_>>()
                 .join(", "),
-            started: self.started.to_string(),
-            ended: Timestamp::now().to_string(),
+            started: self.started,
+            ended: Timestamp::now(),
             connections: self.rehearsal.other().counts(),
             pace: None,
             not_offered: not_offered.collect(),
         };
-        let comparison = Arc::new(Comparison::of(self.rehearsal.tally(), about));
+        let comparison = Arc::new(report(self.rehearsal.tally(), about));
         (self.publish)(&comparison);
         *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(comparison);
     }

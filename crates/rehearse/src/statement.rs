@@ -7,7 +7,9 @@ use std::{
 
 use cqlens_cql::syntax::{
     Template,
-    ast::{Body, Comparand, Modification, QualifiedName, Select, Selection, Statement, Term},
+    ast::{
+        Body, Comparand, Dropped, Kind, Modification, Name, QualifiedName, Select, Selection, Statement, Term,
+    },
     parse,
 };
 
@@ -18,7 +20,7 @@ pub struct StatementFacts {
     pub shape: Arc<str>,
     /// The keyspaces that the text names; an unqualified table is of the request's.
     pub keyspaces: BTreeSet<Box<str>>,
-    /// The tables, each with its keyspace where the text names it.
+    /// The tables, and of definitions types and their like, each with its keyspace where the text names it.
     pub tables: Vec<(Option<Box<str>>, Box<str>)>,
     /// Whether a table is of the request's keyspace.
     pub is_unqualified: bool,
@@ -80,11 +82,12 @@ impl StatementFacts {
             };
         };
         let tables = tables(&statement);
+        let of_tables = tables.iter().filter_map(|table| table.keyspace.as_ref());
         Self {
             shape: Template::of(&statement, None).text.into(),
-            keyspaces: tables
-                .iter()
-                .filter_map(|table| Some(table.keyspace.as_ref()?.as_str().into()))
+            keyspaces: of_tables
+                .chain(keyspace(&statement))
+                .map(|name| name.as_str().into())
                 .collect(),
             tables: tables.iter().map(|table| table_key(table)).collect(),
             is_unqualified: tables.iter().any(|table| table.keyspace.is_none()),
@@ -113,9 +116,41 @@ fn tables<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'
         Body::Delete(delete) => vec![&delete.table],
         Body::Truncate(truncate) => vec![&truncate.table],
         Body::Batch(batch) => batch.statements.iter().map(Modification::table).collect(),
-        Body::Other(other) => other.object.iter().collect(),
+        Body::CreateTable(create) => vec![&create.table],
+        Body::AlterTable(alter) => vec![&alter.table],
+        Body::CreateType(create) => vec![&create.name],
+        Body::AlterType(alter) => vec![&alter.name],
+        Body::CreateIndex(create) => vec![&create.table],
+        Body::CreateView(create) => vec![&create.view, &create.base],
+        Body::AlterView(alter) => vec![&alter.view],
+        Body::Drop(drop) if drop.dropped != Dropped::Keyspace => vec![&drop.name],
+        Body::Other(other) if is_of_keyspace(other.kind) => other.object.iter().collect(),
         _ => Vec::new(),
     }
+}
+
+/// The keyspace that a statement is about as a whole.
+fn keyspace<'s, 'text>(statement: &'s Statement<'text>) -> Option<&'s Name<'text>> {
+    match &statement.body {
+        Body::CreateKeyspace(create) => Some(&create.name),
+        Body::AlterKeyspace(alter) => Some(&alter.name),
+        Body::Drop(drop) if drop.dropped == Dropped::Keyspace => Some(&drop.name.name),
+        _ => None,
+    }
+}
+
+/// Whether a statement is about a part of a keyspace: roles, permissions and service levels are of the cluster.
+fn is_of_keyspace(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::CreateFunction
+            | Kind::DropFunction
+            | Kind::CreateAggregate
+            | Kind::DropAggregate
+            | Kind::CreateTrigger
+            | Kind::DropTrigger
+            | Kind::PruneView
+    )
 }
 
 fn unstable(statement: &Statement<'_>) -> Unstable {

@@ -85,10 +85,13 @@ fn exchange(number: u64) -> RecordedExchange {
             ordered: u128::MAX,
             unordered: 1,
             columns: vec![5, 6],
-            column_types: Some(vec![
-                ("a".to_owned(), "int".to_owned()),
-                ("b".to_owned(), "frozen<map<text, int>>".to_owned()),
-            ]),
+            column_types: Some(
+                [
+                    ("a".to_owned(), "int".to_owned()),
+                    ("b".to_owned(), "frozen<map<text, int>>".to_owned()),
+                ]
+                .into(),
+            ),
             has_more: true,
         }),
     }

@@ -406,7 +406,7 @@ async fn what_may_not_be_sent_is_counted_and_makes_reads_of_its_table_incomparab
     );
 
     let permissions = Permissions {
-        write_keyspaces: ["k".to_owned()].into(),
+        writes: ["k".to_owned()].into(),
         ..Permissions::default()
     };
     let allowed = RehearsalSettings {

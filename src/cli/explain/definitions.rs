@@ -57,6 +57,14 @@ impl Definitions {
         }
     }
 
+    /// The same where the cluster may have more than is known of it.
+    pub(super) fn may_lack_some(self) -> Self {
+        Self {
+            is_complete: false,
+            ..self
+        }
+    }
+
     /// Whether what is not found in that keyspace does not exist; else it may be defined elsewhere.
     pub(super) fn knows_all_of(&self, keyspace: Option<&str>) -> bool {
         self.is_complete || keyspace.is_some_and(|name| self.created.contains(name) || is_system(name))

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use cqlens_proxy::files::{self, Limit};
 use cqlens_rehearse::recording::is_recording;
 
-use super::order;
 use super::source::SourceText;
+use super::{order, recorded};
 
 /// How standard input is called.
 pub(super) const STANDARD_INPUT: &str = "<stdin>";
@@ -82,7 +82,7 @@ pub(super) fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn 
     let input: Box<dyn Read> = match path {
         None => Box::new(io::stdin()),
         Some(path) if is_recording(path) => {
-            bail!("{} is a recording, which is not read with --json", path.display())
+            Box::new(recorded::RecordLines::open(path).with_context(|| cannot_read(Some(path)))?)
         }
         Some(path) => Box::new(fs::File::open(path).with_context(|| cannot_read(Some(path)))?),
     };

@@ -100,11 +100,7 @@ Cassandra would refuse, with --fail-on also one that could not be judged without
 /// # Errors
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
-    let schema = args
-        .schema
-        .as_deref()
-        .map(schema_file::read_with_text)
-        .transpose()?;
+    let schema = known_schema(args)?;
     let judge = Judge::new(judging, today(Timestamp::now()));
     let stdout = io::stdout();
     let colour = colour::is_on(&stdout);
@@ -154,19 +150,47 @@ fn unjudged(outcome: &LintOutcome) -> String {
     format!("{} of {statements} could not be judged: {why}", outcome.unjudged)
 }
 
+/// What is known of tables before any input.
+struct KnownSchema {
+    schema: Schema,
+    text: String,
+    /// The file that it was read from.
+    path: PathBuf,
+    /// Whether the cluster may have tables that are not in it.
+    may_lack_some: bool,
+}
+
+/// The schema of `--schema`, else that of the first recording that has one: the cluster's, as it was when the recording
+/// ended, or what the traffic has shown of it.
+fn known_schema(args: &Args) -> anyhow::Result<Option<KnownSchema>> {
+    let known = |(schema, text), path: &Path, may_lack_some| KnownSchema {
+        schema,
+        text,
+        path: path.to_owned(),
+        may_lack_some,
+    };
+    if let Some(path) = &args.schema {
+        return Ok(Some(known(schema_file::read_with_text(path)?, path, false)));
+    }
+    let recordings = args.files.iter().filter(|path| is_recording(path));
+    let mut schemas = recordings.filter_map(|path| recorded::schema(path));
+    Ok(schemas.next().map(|(path, read)| known(read, &path, true)))
+}
+
 fn explain_scripts<W: Write>(
     args: &Args,
-    schema: Option<(Schema, String)>,
+    schema: Option<KnownSchema>,
     judge: &Judge<'_>,
     printer: Printer<W>,
 ) -> anyhow::Result<LintOutcome> {
-    let definitions = match (&args.schema, schema) {
-        (Some(path), Some((schema, text))) => {
-            let source = Rc::new(SourceText::new(&input::name(Some(path)), &text));
-            Definitions::of_schema(schema, &source, judge)
+    let definitions = schema.map_or_else(Definitions::default, |known| {
+        let source = Rc::new(SourceText::new(&input::name(Some(&known.path)), &known.text));
+        let definitions = Definitions::of_schema(known.schema, &source, judge);
+        match known.may_lack_some {
+            true => definitions.may_lack_some(),
+            false => definitions,
         }
-        _ => Definitions::default(),
-    };
+    });
     let mut script = ScriptExplainer::new(judge, args.keyspace.as_deref(), definitions, printer);
     let mut unread = 0;
     for path in input::expanded(&args.files) {
@@ -217,12 +241,12 @@ fn is_same_file(path: &Path, schema: Option<&Path>) -> bool {
 
 fn explain_records<W: Write>(
     args: &Args,
-    schema: Option<(Schema, String)>,
+    known: Option<KnownSchema>,
     judge: &Judge<'_>,
     mut printer: Printer<W>,
 ) -> anyhow::Result<LintOutcome> {
-    let has_schema = schema.is_some();
-    let (schema, _) = schema.unwrap_or_default();
+    let has_schema = known.as_ref().is_some_and(|known| !known.may_lack_some);
+    let schema = known.map(|known| known.schema).unwrap_or_default();
     let context = answer::Context {
         judge,
         keyspace: args.keyspace.as_deref(),

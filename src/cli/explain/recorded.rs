@@ -1,12 +1,19 @@
-//! The statements of recordings, as scripts.
+//! The statements of recordings, as scripts and as records; and the schema that was in force.
 
-use std::path::Path;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cqlens_rehearse::recording::{RecordingReader, Statement};
+use cqlens_audit::window::Snapshot;
+use cqlens_cql::schema::Schema;
+use cqlens_proto::message::BatchKind;
+use cqlens_rehearse::exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent};
+use cqlens_rehearse::recording::{RecordingError, RecordingReader, SNAPSHOTS, Statement};
+use serde_json::{Value, json};
 
 use super::source::SourceText;
-use crate::cli::log;
+use crate::{cli::log, sink::SNAPSHOT_ENDINGS};
 
 /// The distinct statements of a recording: one script for each keyspace of unqualified names, since nothing ends a USE.
 ///
@@ -49,6 +56,111 @@ fn script(statements: &[Statement]) -> String {
         script += if may_hide { "\n;\n" } else { ";\n" };
     }
     script
+}
+
+/// The schema of the latest snapshot of a recording that has one, with its file and its text.
+pub(super) fn schema(recording: &Path) -> Option<(PathBuf, (Schema, String))> {
+    let entries = fs::read_dir(recording.join(SNAPSHOTS)).ok()?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| {
+        let name = path.to_string_lossy();
+        SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending))
+    });
+    // Their names begin with their times.
+    paths.sort();
+    let mut schemas = paths.into_iter().rev().take(MOST_LOOKED_AT).filter_map(|path| {
+        let text = Snapshot::read(fs::File::open(&path).ok()?).ok()?.schema;
+        let (schema, _) = Schema::read_cql(&text);
+        (!schema.keyspaces.is_empty()).then_some((path, (schema, text)))
+    });
+    schemas.next()
+}
+
+/// Snapshots that are read for a schema; the first ones of a recording may have none.
+const MOST_LOOKED_AT: usize = 8;
+
+/// The requests of a recording as records of `--json`, one a line, with the numbers of their exchanges as ids.
+pub(super) struct RecordLines {
+    reader: RecordingReader,
+    line: io::Cursor<Vec<u8>>,
+    has_ended: bool,
+}
+
+impl RecordLines {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
+        Ok(Self {
+            reader: RecordingReader::open(path)?,
+            line: io::Cursor::default(),
+            has_ended: false,
+        })
+    }
+}
+
+impl Read for RecordLines {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.line.read(to)?;
+            if read > 0 || to.is_empty() {
+                return Ok(read);
+            }
+            let Some((exchange, _)) = self.reader.next_keyed() else {
+                if !std::mem::replace(&mut self.has_ended, true) {
+                    let faults = self.reader.faults().iter();
+                    faults.for_each(|fault| log::failed(&anyhow::anyhow!("{fault}")));
+                }
+                return Ok(0);
+            };
+            self.line = io::Cursor::new(format!("{}\n", record(&exchange)).into_bytes());
+        }
+    }
+}
+
+fn record(exchange: &RecordedExchange) -> Value {
+    let request = &exchange.request;
+    let statements = || request.statements.iter().map(statement).collect::<Vec<_>>();
+    let mut record = match request.batch {
+        Some(kind) => {
+            let kind = match kind {
+                BatchKind::Unlogged => "unlogged",
+                BatchKind::Counter => "counter",
+                _ => "logged",
+            };
+            json!({ "batch": { "kind": kind, "statements": statements() } })
+        }
+        None => statements().pop().unwrap_or_default(),
+    };
+    record["id"] = exchange.number.into();
+    record["keyspace"] = request.keyspace.as_deref().into();
+    record
+}
+
+/// Values are left out where they cannot be said: by name, and as hashes.
+fn statement(statement: &RecordedStatement) -> Value {
+    let values: Option<Vec<_>> = statement.values.iter().map(bound).collect();
+    match values {
+        Some(values) if !values.is_empty() => json!({ "query": &*statement.cql, "values": values }),
+        _ => json!({ "query": &*statement.cql }),
+    }
+}
+
+fn bound(value: &RecordedValue) -> Option<Value> {
+    if value.name.is_some() {
+        return None;
+    }
+    Some(match &value.content {
+        ValueContent::Bytes(bytes) => bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+            .into(),
+        ValueContent::Null => Value::Null,
+        ValueContent::NotSet => "unset".into(),
+        ValueContent::Hashed { .. } => return None,
+    })
 }
 
 #[cfg(test)]

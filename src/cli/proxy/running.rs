@@ -140,6 +140,9 @@ impl Running {
             if !matches!(ended, Ok(true)) {
                 tracing::warn!("shadow: its last report is not written");
             }
+            if !self.writer.write_again().await {
+                tracing::warn!("report: the last of what the shadow has answered is missing");
+            }
         }
         self.control.end(&self.live).await;
         tracing::info!("stopped");

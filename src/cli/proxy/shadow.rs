@@ -17,6 +17,7 @@ use crate::{
     sink,
 };
 use cqlens_admin::ShadowOrder;
+use cqlens_audit::catalog::Live;
 use cqlens_client::ClientOptions;
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
 use cqlens_rehearse::{
@@ -25,7 +26,7 @@ use cqlens_rehearse::{
     gate::Permissions,
     rehearsal::RehearsalSettings,
     shadow::{Publish, Shadow, ShadowSettings},
-    target::TargetSettings,
+    target::{ConnectTo, TargetSettings},
 };
 
 /// The second cluster, and what it is sent.
@@ -74,7 +75,7 @@ pub(in crate::cli) struct ShadowArgs {
     shadow_rate: Option<u32>,
     /// Copy writes to these keyspaces, too
     ///
-    /// Conditional writes, counters and definitions are not copied in any case.
+    /// Conditional writes, counters and definitions need a setting of their own.
     #[arg(
         long,
         env = "CQLENS_SHADOW_WRITE_KEYSPACES",
@@ -84,6 +85,42 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_write_keyspaces: Vec<String>,
+    /// Copy conditional writes (IF) to these keyspaces, too
+    ///
+    /// What they do depends on what the shadow has.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_LWT_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_lwt_keyspaces: Vec<String>,
+    /// Copy additions to the counters of these keyspaces, too
+    ///
+    /// Where the shadow gets them by another way as well, they count twice.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_COUNTER_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_counter_keyspaces: Vec<String>,
+    /// Copy CREATE, ALTER, DROP and TRUNCATE of what is in these keyspaces, too
+    ///
+    /// And of the keyspaces themselves. Roles and permissions are not copied.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_DDL_KEYSPACES",
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_ddl_keyspaces: Vec<String>,
     /// Columns that are not compared
     #[arg(
         long,
@@ -94,6 +131,16 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_exclude_columns: Vec<String>,
+    /// Send to no other nodes of the shadow than the named ones
+    ///
+    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    #[arg(
+        long,
+        env = "CQLENS_SHADOW_NO_DISCOVERY",
+        requires = "shadow",
+        hide_short_help = true
+    )]
+    shadow_no_discovery: bool,
     /// Query the upstream again where answers differ, over connections of cqlens' own
     ///
     /// Without it, differences in tables that were written meanwhile are not judged.
@@ -199,22 +246,48 @@ impl ShadowArgs {
     }
 
     fn nodes(&self) -> anyhow::Result<Vec<(String, ClientOptions)>> {
+        let node = |address: &String| Ok((address.clone(), self.options(address)?));
+        self.shadow.iter().map(node).collect()
+    }
+
+    /// How to connect to a node.
+    fn options(&self, address: &str) -> anyhow::Result<ClientOptions> {
         let credentials = match (&self.shadow_username, &self.shadow_password_file) {
             (Some(name), Some(path)) => Some((name.clone(), secret(path, "password")?)),
             _ => None,
         };
-        let node = |address: &String| {
-            let tls = self.connector(address).context("no TLS to the shadow")?;
-            let options = ClientOptions {
-                credentials: credentials.clone(),
-                application: "cqlens shadow".to_owned(),
-                tls: tls.map(|tls| Arc::new(tls) as _),
-                timeout: self.shadow_timeout,
-                ..ClientOptions::default()
-            };
-            Ok((address.clone(), options))
-        };
-        self.shadow.iter().map(node).collect()
+        let tls = self.connector(address).context("no TLS to the shadow")?;
+        Ok(ClientOptions {
+            credentials,
+            application: "cqlens shadow".to_owned(),
+            tls: tls.map(|tls| Arc::new(tls) as _),
+            timeout: self.shadow_timeout,
+            ..ClientOptions::default()
+        })
+    }
+
+    /// How to connect to nodes that the shadow names, if it is to be done at all. A copy of a cluster may still name the
+    /// nodes of the one that it was copied from: nothing is sent to those.
+    fn connect_to(&self, upstream: Vec<String>, live: &Arc<Live>) -> Option<ConnectTo> {
+        if self.shadow_no_discovery {
+            return None;
+        }
+        let (shadow, live) = (self.clone(), Arc::clone(live));
+        Some(ConnectTo::new(move |node| {
+            let address = node.to_string();
+            let cluster = live.cluster();
+            if upstream.contains(&address) || cluster.nodes.iter().any(|known| known.leads_to(node)) {
+                tracing::warn!(
+                    address,
+                    "the shadow names a node of the upstream, which gets no requests of the shadow"
+                );
+                return None;
+            }
+            shadow
+                .options(&address)
+                .inspect_err(|error| tracing::warn!(address, "shadow: {error:#}"))
+                .ok()
+        }))
     }
 
     fn connector(&self, address: &str) -> anyhow::Result<Option<Connector>> {
@@ -232,8 +305,10 @@ impl ShadowArgs {
     fn rehearsal(&self) -> RehearsalSettings {
         RehearsalSettings {
             permissions: Permissions {
-                write_keyspaces: self.shadow_write_keyspaces.iter().cloned().collect(),
-                ..Permissions::default()
+                writes: self.shadow_write_keyspaces.iter().cloned().collect(),
+                conditional: self.shadow_lwt_keyspaces.iter().cloned().collect(),
+                counters: self.shadow_counter_keyspaces.iter().cloned().collect(),
+                definitions: self.shadow_ddl_keyspaces.iter().cloned().collect(),
             },
             excluded: self.shadow_exclude_columns.iter().cloned().collect(),
             ask_again_after: self.shadow_ask_again_after,
@@ -253,6 +328,7 @@ pub(super) fn begin(
     tls: &Tls,
     name: &str,
     key: DigestKey,
+    live: &Arc<Live>,
 ) -> anyhow::Result<Option<Arc<Shadow>>> {
     let shadow = &args.shadow;
     if !shadow.is_set() {
@@ -270,7 +346,10 @@ pub(super) fn begin(
     });
     let settings = ShadowSettings {
         source: name.to_owned(),
-        other: TargetSettings::new(shadow.nodes()?, key),
+        other: TargetSettings {
+            connect_to: shadow.connect_to(control::contacts(args).points, live),
+            ..TargetSettings::new(shadow.nodes()?, key)
+        },
         first,
         rehearsal: shadow.rehearsal(),
         share: shadow.shadow_sample / 100.0,

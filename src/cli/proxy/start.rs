@@ -83,9 +83,10 @@ pub(super) async fn start(
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
     let digest_key = DigestKey::random();
-    let shadow = shadow::begin(args, tls, &name, digest_key)?;
+    let shadow = shadow::begin(args, tls, &name, digest_key, live)?;
     let observed = ObservedTraffic::begin(args, &name, digest_key)?;
     let observer = observed.observer(shadow.as_ref());
+    let outputs = outputs.beside(shadow.clone());
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);

@@ -4,7 +4,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -34,9 +34,11 @@ pub(super) struct ReportWriter {
     postponed: Arc<AtomicU64>,
     was_late: bool,
     pulse: Pulse,
-    /// Set with the last window.
-    last_words: Arc<OnceLock<String>>,
+    last_words: Arc<LastWords>,
 }
+
+/// What a terminal shows at the end; set with the last report.
+type LastWords = Mutex<Option<String>>;
 
 /// Something for the thread to do.
 enum WriterOrder {
@@ -50,6 +52,8 @@ enum WriterOrder {
     Render(Rendering, oneshot::Sender<Vec<u8>>),
     /// End the last window, and the audit with it.
     Last(Box<LastWindow>),
+    /// Write the last report again.
+    Again(oneshot::Sender<()>),
 }
 
 /// What the last window is ended with.
@@ -80,7 +84,7 @@ struct WriterThread {
     live: Arc<Live>,
     clock: WindowClock,
     is_due: Arc<AtomicBool>,
-    last_words: Arc<OnceLock<String>>,
+    last_words: Arc<LastWords>,
     /// Time that passed since a window was last taken.
     passed: Duration,
 }
@@ -102,7 +106,7 @@ impl ReportWriter {
         let (begun, has_begun) = mpsc::channel();
         let pulse = Pulse::new("writer");
         let is_due = Arc::new(AtomicBool::new(false));
-        let last_words = Arc::new(OnceLock::new());
+        let last_words = Arc::new(LastWords::default());
         let patience = match outputs.may_hang() {
             true => Duration::ZERO,
             false => FIRST_REPORT,
@@ -154,8 +158,9 @@ impl ReportWriter {
     }
 
     /// What a terminal shows at the end, once the last window is written.
-    pub(super) fn last_words(&self) -> Option<&str> {
-        self.last_words.get().map(String::as_str)
+    pub(super) fn last_words(&self) -> Option<String> {
+        let mut words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.take()
     }
 
     /// Windows that were longer than `--window` says, because those before them were still being written.
@@ -216,6 +221,12 @@ impl ReportWriter {
         }
     }
 
+    /// Writes the last report again, with what is known only after the last window; whether it is written.
+    pub(super) async fn write_again(&self) -> bool {
+        let (done, is_done) = oneshot::channel();
+        self.give(WriterOrder::Again(done)) && matches!(timeout(WRITING, is_done).await, Ok(Ok(())))
+    }
+
     fn give(&self, order: WriterOrder) -> bool {
         let given = self.orders.try_send(order).is_ok();
         if !given {
@@ -250,6 +261,11 @@ impl WriterThread {
                 let how = self.last(last.bypass, last.patience);
                 let _ = last.done.send(how);
             }
+            WriterOrder::Again(done) => {
+                self.outputs.write_again(&self.live);
+                self.note_last_words();
+                let _ = done.send(());
+            }
         }
     }
 
@@ -279,11 +295,13 @@ impl WriterThread {
             None => LastWindowResult::Withheld,
         };
         self.write(taken, bypass);
-        if let Some(words) = self.outputs.last_words(&self.live) {
-            // There is one last window.
-            let _ = self.last_words.set(words);
-        }
+        self.note_last_words();
         last
+    }
+
+    fn note_last_words(&self) {
+        let words = self.outputs.last_words(&self.live);
+        *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
 
     fn advance(&mut self) {

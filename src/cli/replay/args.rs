@@ -1,13 +1,13 @@
 //! What can be said to `cqlens replay`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::ensure;
 use cqlens_client::ClientOptions;
 use cqlens_proto::{compress::Compression, envelope::Version};
 use cqlens_rehearse::{
     compare::ComparisonFormat, gate::Permissions, rehearsal::RehearsalSettings, rename::Renames,
-    replay::Speed,
+    replay::Speed, target::ConnectTo,
 };
 
 use super::super::{
@@ -56,7 +56,7 @@ pub(in crate::cli) struct Args {
     pub(super) stop_at_error_rate: Option<f64>,
     /// Keyspaces that may be written to
     ///
-    /// By their names on the cluster of --to. Conditional writes, counters and definitions need the setting of their own as well.
+    /// By their names on the cluster of --to. Conditional writes, counters and definitions need a setting of their own.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -64,27 +64,39 @@ pub(in crate::cli) struct Args {
         help_heading = "What is sent"
     )]
     write_keyspaces: Vec<String>,
-    /// Send conditional writes (IF), too
-    #[arg(
-        long,
-        requires = "write_keyspaces",
-        help_heading = "What is sent",
-        hide_short_help = true
-    )]
-    write_conditionally: bool,
-    /// Send additions to counters, too: what is replayed twice counts twice
-    #[arg(
-        long,
-        requires = "write_keyspaces",
-        help_heading = "What is sent",
-        hide_short_help = true
-    )]
-    write_counters: bool,
-    /// Send CREATE, ALTER, DROP, TRUNCATE, GRANT and REVOKE, too
+    /// Keyspaces that conditional writes (IF) may be sent to
     ///
-    /// Of any keyspace: not all of them name one.
-    #[arg(long, help_heading = "What is sent", hide_short_help = true)]
-    write_definitions: bool,
+    /// What they do depends on what the cluster has.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    lwt_keyspaces: Vec<String>,
+    /// Keyspaces whose counters may be added to
+    ///
+    /// What is replayed twice counts twice.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    counter_keyspaces: Vec<String>,
+    /// Keyspaces that CREATE, ALTER, DROP and TRUNCATE may be sent for
+    ///
+    /// For what is in them, and for themselves. Roles and permissions are not sent.
+    #[arg(
+        long,
+        value_name = "KEYSPACE",
+        value_delimiter = ',',
+        help_heading = "What is sent",
+        hide_short_help = true
+    )]
+    ddl_keyspaces: Vec<String>,
     /// Another name of a keyspace on the cluster of --to
     ///
     /// Several may be given.
@@ -124,6 +136,11 @@ pub(in crate::cli) struct Args {
     pub(super) output: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Connections")]
     pub(super) login: LoginArgs,
+    /// Send to no other nodes than the named ones
+    ///
+    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    #[arg(long, help_heading = "Connections", hide_short_help = true)]
+    no_discovery: bool,
     /// Connections to each node
     ///
     /// Before version 5 of the protocol, there are as many for each keyspace.
@@ -219,8 +236,8 @@ impl Args {
             "--rename: keyspaces have one name for --to and --against"
         );
         ensure!(
-            self.against.is_empty() || self.write_keyspaces.is_empty() && !self.write_definitions,
-            "--write-keyspaces: what is compared with --against would be written to both clusters"
+            self.against.is_empty() || self.permissions() == Permissions::default(),
+            "--write-keyspaces and their like: what is compared with --against would be written to both clusters"
         );
         Ok(())
     }
@@ -230,23 +247,46 @@ impl Args {
     /// # Errors
     /// Files of TLS that cannot be used.
     pub(super) fn nodes(&self, addresses: &[String]) -> anyhow::Result<Vec<(String, ClientOptions)>> {
-        let node = |address: &String| {
-            let tls = self.tls.connector(address)?;
-            let options = ClientOptions {
-                compression: match self.compression {
-                    CompressionName::None => Compression::None,
-                    CompressionName::Lz4 => Compression::Lz4,
-                    CompressionName::Snappy => Compression::Snappy,
-                },
-                credentials: self.login.credentials(),
-                application: "cqlens replay".to_owned(),
-                tls: tls.map(|tls| std::sync::Arc::new(tls) as _),
-                timeout: self.request_timeout,
-                ..ClientOptions::default()
-            };
-            Ok((address.clone(), options))
-        };
+        let options = self.options();
+        let node = |address: &String| Ok((address.clone(), options(address)?));
         addresses.iter().map(node).collect()
+    }
+
+    /// How to connect to nodes that a cluster names, if it is to be done.
+    pub(super) fn connect_to(&self) -> Option<ConnectTo> {
+        if self.no_discovery {
+            return None;
+        }
+        let options = self.options();
+        Some(ConnectTo::new(move |node| {
+            let address = node.to_string();
+            let options = options(&address);
+            options
+                .inspect_err(|error| tracing::warn!(address, "no TLS: {error:#}"))
+                .ok()
+        }))
+    }
+
+    fn options(&self) -> impl Fn(&str) -> anyhow::Result<ClientOptions> + Send + Sync + use<> {
+        let tls = self.tls.clone();
+        let options = ClientOptions {
+            compression: match self.compression {
+                CompressionName::None => Compression::None,
+                CompressionName::Lz4 => Compression::Lz4,
+                CompressionName::Snappy => Compression::Snappy,
+            },
+            credentials: self.login.credentials(),
+            application: "cqlens replay".to_owned(),
+            timeout: self.request_timeout,
+            ..ClientOptions::default()
+        };
+        move |address| {
+            let tls = tls.connector(address)?;
+            Ok(ClientOptions {
+                tls: tls.map(|tls| Arc::new(tls) as _),
+                ..options.clone()
+            })
+        }
     }
 
     /// The highest version of the protocol to try.
@@ -257,16 +297,20 @@ impl Args {
     /// How the rehearsal goes.
     pub(super) fn rehearsal(&self) -> RehearsalSettings {
         RehearsalSettings {
-            permissions: Permissions {
-                write_keyspaces: self.write_keyspaces.iter().cloned().collect(),
-                conditional: self.write_conditionally,
-                counters: self.write_counters,
-                definitions: self.write_definitions,
-            },
+            permissions: self.permissions(),
             excluded: self.exclude_columns.iter().cloned().collect(),
             ask_again_after: self.ask_again_after,
             noise_share: self.noise_sample / 100.0,
             unsent_writes_count_for: None,
+        }
+    }
+
+    fn permissions(&self) -> Permissions {
+        Permissions {
+            writes: self.write_keyspaces.iter().cloned().collect(),
+            conditional: self.lwt_keyspaces.iter().cloned().collect(),
+            counters: self.counter_keyspaces.iter().cloned().collect(),
+            definitions: self.ddl_keyspaces.iter().cloned().collect(),
         }
     }
 

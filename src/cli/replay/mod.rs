@@ -3,22 +3,26 @@
 mod args;
 mod progress;
 
-use std::{process::ExitCode, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 pub(super) use args::{Args, OutputFormat};
+use cqlens_audit::report::{ReplayEnd, ReplayPace};
 use cqlens_client::Client;
 use cqlens_rehearse::{
-    compare::{About, Comparison},
+    compare::{Comparison, ComparisonAbout, report},
     digest::{DigestKey, ResponseDigest},
     exchange::RecordedExchange,
     recording::RecordingReader,
     rehearsal::{First, Rehearsal},
     rename::Renames,
-    replay::{Pace, ReplayEnd, ReplayProgress, ReplaySettings, replay},
+    replay::{ReplayProgress, ReplaySettings, replay},
     target::{Target, TargetSettings},
 };
 use progress::ProgressLine;
@@ -92,27 +96,27 @@ fn replayed(args: &Args, recording: RecordingReader) -> anyhow::Result<Compariso
     let sent = runtime.block_on(send(args, recording, &progress));
     line.end();
     end.done();
-    let (rehearsal, pace) = sent?;
-    let about = About {
+    let (rehearsal, pace, losses) = sent?;
+    let about = ComparisonAbout {
         first: match &*args.against {
             [] => args.recording.display().to_string(),
             nodes => nodes.join(", "),
         },
         other: args.to.join(", "),
-        started: started.to_string(),
-        ended: Timestamp::now().to_string(),
+        started,
+        ended: Timestamp::now(),
         connections: rehearsal.other().counts(),
         pace: Some(pace),
-        not_offered: Default::default(),
+        not_offered: losses,
     };
-    Ok(Comparison::of(rehearsal.tally(), about))
+    Ok(report(rehearsal.tally(), about))
 }
 
 async fn send(
     args: &Args,
     recording: RecordingReader,
     progress: &ReplayProgress,
-) -> anyhow::Result<(Rehearsal, Pace)> {
+) -> anyhow::Result<(Rehearsal, ReplayPace, BTreeMap<String, u64>)> {
     // Without a key in the recording nothing of it can be compared, and any will do.
     let key = recording.headers().iter().find_map(|header| header.digest_key());
     let key = key.unwrap_or(DigestKey(0));
@@ -130,12 +134,19 @@ async fn send(
     };
     let (sender, exchanges) = mpsc::channel(PIECES_AHEAD);
     let renames = args.renames();
+    let (tell, losses) = oneshot::channel();
     thread::Builder::new()
         .name("recording".to_owned())
-        .spawn(move || read(recording, key, renames, &sender))
+        .spawn(move || {
+            // Nobody listens where the replay has ended before.
+            let _ = tell.send(read(recording, key, renames, &sender));
+        })
         .context("no thread")?;
     let pace = replay(exchanges, &mut rehearsal, settings, progress).await;
-    Ok((rehearsal, pace))
+    // Where it was ended before the recording, its reader still is.
+    let losses = timeout(READER, losses).await;
+    let losses = losses.ok().and_then(Result::ok).unwrap_or_default();
+    Ok((rehearsal, pace, losses))
 }
 
 /// Connects once before anything is sent: a wrong address is a mistake, not a difference.
@@ -147,6 +158,7 @@ async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Re
             Ok(_client) => {
                 return Ok(Target::open(TargetSettings {
                     highest_version: args.highest_version(),
+                    connect_to: args.connect_to(),
                     connections_per_node: args.connections.into(),
                     most_waiting: usize::from(args.max_in_flight) + SPARE,
                     ..TargetSettings::new(nodes, key)
@@ -167,13 +179,16 @@ const SPARE: usize = 4_096;
 const PIECE: usize = 256;
 const PIECES_AHEAD: usize = 32;
 
-/// Reads the recording in a thread of its own, until its receiver is gone.
+/// How long the reader of a recording may take to see that nobody wants more of it.
+const READER: Duration = Duration::from_secs(1);
+
+/// Reads the recording in a thread of its own, until its receiver is gone; what the recording lacks.
 fn read(
     mut recording: RecordingReader,
     key: DigestKey,
     mut renames: Renames,
     to: &mpsc::Sender<Vec<RecordedExchange>>,
-) {
+) -> BTreeMap<String, u64> {
     let known = recording.faults().len();
     let mut piece = Vec::with_capacity(PIECE);
     while let Some((mut exchange, its_key)) = recording.next_keyed() {
@@ -184,11 +199,12 @@ fn read(
         }
         piece.push(exchange);
         if piece.len() == PIECE && to.blocking_send(std::mem::take(&mut piece)).is_err() {
-            return;
+            return recording.losses();
         }
     }
     let _ = to.blocking_send(piece);
     for fault in recording.faults().iter().skip(known) {
         tracing::warn!(%fault, "a part of the recording is left out");
     }
+    recording.losses()
 }

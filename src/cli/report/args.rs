@@ -51,6 +51,11 @@ pub(in crate::cli) struct Args {
     /// What is gone since then is listed.
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(super) baseline: Option<PathBuf>,
+    /// Show what a second cluster has answered: the comparison of a shadow or a replay, in its JSON form
+    ///
+    /// As --shadow-report of `cqlens proxy` and --output of `cqlens replay` write it.
+    #[arg(long, value_name = "FILE", help_heading = "Review")]
+    pub(super) comparison: Option<PathBuf>,
     /// Exit with code 1 on findings of this severity or above
     ///
     /// Findings that are accepted in the file of settings do not count.

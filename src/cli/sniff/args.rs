@@ -17,7 +17,7 @@ pub(in crate::cli) struct Args {
     ///
     /// As they are or compressed with gzip or zstd, and read in the order of their times.
     #[arg(required = true, value_name = "CAPTURE")]
-    pub(super) captures: Vec<PathBuf>,
+    pub(in crate::cli) captures: Vec<PathBuf>,
     /// Wait for more at the end of a capture that is still being written
     ///
     /// Until cqlens is told to stop.
@@ -87,7 +87,7 @@ impl Args {
     }
 
     /// The source as reports name it.
-    pub(super) fn source(&self) -> String {
+    pub(in crate::cli) fn source(&self) -> String {
         if let Some(name) = &self.observer.name {
             return name.clone();
         }

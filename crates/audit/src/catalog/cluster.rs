@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use super::Record;
 use cqlens_cql::Product;
 
 /// What `system.local` and `system.peers` say.
@@ -75,6 +76,29 @@ pub struct Node {
 }
 
 impl Node {
+    /// What a row of `system.local`, `system.peers` or `system.peers_v2` says.
+    pub fn of_row(row: &Record) -> Self {
+        let address = row
+            .optional_text("native_address")
+            .or_else(|| row.optional_text("rpc_address"));
+        let port = match (row.int("native_port", 0), row.int("rpc_port", 0)) {
+            (0, port) | (port, _) => u16::try_from(port).ok().filter(|port| *port != 0),
+        };
+        let tokens = row.texts("tokens");
+        let broadcast = row
+            .optional_text("peer")
+            .or_else(|| row.optional_text("broadcast_address"));
+        Self {
+            host_id: row.uuid("host_id"),
+            broadcast: broadcast.and_then(|address| address.parse().ok()),
+            address,
+            port,
+            data_center: row.optional_text("data_center"),
+            rack: row.optional_text("rack"),
+            tokens: tokens.iter().filter_map(|token| token.parse().ok()).collect(),
+        }
+    }
+
     /// Where clients are told to connect; `port` where the node tells none. None where there is no address,
     /// or one that leads nowhere (`0.0.0.0`).
     pub fn native(&self, port: u16) -> Option<SocketAddr> {

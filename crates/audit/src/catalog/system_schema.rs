@@ -21,6 +21,12 @@ pub fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
     }
 }
 
+/// The name of the keyspace of a row of `system_schema.scylla_keyspaces`, if Scylla places its tables by tablets.
+pub fn with_tablets(row: &Record) -> Option<String> {
+    const NONE: i32 = -1;
+    (row.int("initial_tablets", NONE) != NONE).then(|| row.text("keyspace_name"))
+}
+
 /// A row of `system_schema.tables`.
 pub fn table(row: &Record) -> TableRow {
     TableRow {

@@ -73,15 +73,13 @@ impl Report {
         Self {
             format: FORMAT,
             notices: coverage.notices.clone(),
-            tool: Tool {
-                name: "cqlens",
-                version: env!("CARGO_PKG_VERSION"),
-            },
+            tool: Tool::this(),
             generated_at,
             window: span(window),
             cluster: cluster.clone(),
             summary,
             chapters: Vec::new(),
+            comparison: None,
             coverage,
             totals,
             timeline: None,

@@ -9,6 +9,7 @@ mod application;
 mod by_table;
 mod chapter;
 mod chart;
+mod comparison;
 mod diagram;
 mod facts;
 mod growth;
@@ -42,6 +43,7 @@ const MOST_NODES: usize = 60;
 const OPEN_DIAGRAMS: usize = 1;
 const FEW_DIAGRAMS: usize = 6;
 const MOST_DIAGRAMS: usize = 6;
+const MOST_COMPARED: usize = 50;
 const MOST_SYSTEM_PATTERNS: usize = 50;
 const MOST_DEFINITIONS: usize = 10;
 

@@ -6,6 +6,7 @@
 
 mod by_table;
 mod chapters;
+mod comparison;
 mod escape;
 mod timeline;
 
@@ -17,8 +18,8 @@ use super::{
 };
 use crate::{number, rules::Severity, text::Lines};
 use chapters::chapters;
-use escape::fenced;
-pub(super) use escape::{code, code_cell, prose, prose_cell};
+use comparison::comparison;
+pub(super) use escape::{code, code_cell, fenced, prose, prose_cell};
 use timeline::timeline;
 
 /// A pull request is no place for all of them.
@@ -50,9 +51,9 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&head)?;
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
     let others: &[Section] = match report.by_table {
-        Some(_) => &[chapters, gone, accepted, timeline, operations, nodes],
+        Some(_) => &[chapters, comparison, gone, accepted, timeline, operations, nodes],
         None => &[
-            chapters, gone, accepted, timeline, operations, tables, patterns, nodes,
+            chapters, comparison, gone, accepted, timeline, operations, tables, patterns, nodes,
         ],
     };
     let others = others.iter().map(|section| piece(|to| section(report, to)));

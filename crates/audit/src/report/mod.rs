@@ -10,6 +10,7 @@ mod build;
 mod by_table;
 mod chapter;
 mod chebotko;
+mod comparison;
 mod coverage_notes;
 mod csv;
 mod diff;
@@ -47,6 +48,11 @@ pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use by_table::TableGroup;
 pub use chapter::{Chapter, ChapterTables, ModelReport};
+pub use comparison::{
+    AskedTwice, BothLatencies, COMPARISON_FORMAT, ComparedLatency, ComparedPattern, ComparedQuantile,
+    Comparison, ComparisonAbout, ComparisonError, ComparisonFormat, ConnectionCounts, Difference,
+    DifferenceExample, DifferenceKind, NotCompared, ReplayEnd, ReplayPace, Skipped,
+};
 pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
@@ -138,6 +144,9 @@ pub struct Report {
     /// Models beside each other, where who sent the traffic has said which operations are the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chapters: Vec<Chapter>,
+    /// What a second cluster has answered to the same requests; absent where none was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// What was seen and what was not.
     pub coverage: Coverage,
     /// Over all user keyspaces.

@@ -2,7 +2,10 @@
 //!
 //! Plain values: what they mean is computed in `build`, how they look is decided by the renderers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,13 +22,23 @@ use cqlens_cql::{
 };
 
 /// The program.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `cqlens`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its version.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
+}
+
+impl Tool {
+    /// This version of it.
+    pub fn this() -> Self {
+        Self {
+            name: Cow::Borrowed("cqlens"),
+            version: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
+        }
+    }
 }
 
 /// The time that a report covers.

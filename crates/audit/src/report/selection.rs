@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Baseline, FindingReport, PatternReport, Report, TableGroup, summary};
+use super::{Baseline, ComparedPattern, FindingReport, PatternReport, Report, TableGroup, summary};
 use crate::{
     number,
     rules::{Severity, StableId},
@@ -123,6 +123,7 @@ impl Report {
             self.sequences
                 .retain(|sequence| sequence.patterns.iter().any(|id| ids.contains(id)));
             self.system_patterns.clear();
+            self.keep_compared(|id| ids.contains(id));
         }
         if !selection.client.is_empty() {
             self.clients.retain(|name, _| selection.client.contains(name));
@@ -156,6 +157,9 @@ impl Report {
         self.patterns.truncate(top);
         self.tables.truncate(top);
         self.sequences.truncate(top);
+        if let Some(comparison) = &mut self.comparison {
+            comparison.patterns.truncate(top);
+        }
         self.keep_timeline();
         if more > 0 {
             self.say_rest(top, more, "problems");
@@ -191,6 +195,7 @@ impl Report {
         let ids: BTreeSet<_> = patterns.iter().map(ToString::to_string).collect();
         self.sequences
             .retain(|sequence| sequence.patterns.iter().any(|id| ids.contains(id)));
+        self.keep_compared(|id| ids.contains(id));
         self.by_table = Some(groups);
         self.keep_timeline();
         if more > 0 {
@@ -207,6 +212,15 @@ impl Report {
         );
         self.notices.insert(notice.clone());
         self.coverage.notices.insert(notice);
+    }
+
+    /// Leaves of the comparison with another cluster the patterns that are left.
+    fn keep_compared(&mut self, is_left: impl Fn(&str) -> bool) {
+        let Some(comparison) = &mut self.comparison else {
+            return;
+        };
+        let is_left = |pattern: &ComparedPattern| pattern.id.as_deref().is_some_and(&is_left);
+        comparison.patterns.retain(is_left);
     }
 
     /// Leaves the timelines of the tables and patterns that are left.

@@ -25,6 +25,13 @@ pub struct PatternId(
     pub u64,
 );
 
+impl PatternId {
+    /// What [`Display`](std::fmt::Display) wrote.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        u64::from_str_radix(name, 16).ok().map(Self)
+    }
+}
+
 impl std::fmt::Display for PatternId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:016x}", self.0)

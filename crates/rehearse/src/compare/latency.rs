@@ -2,36 +2,12 @@
 
 use std::time::Duration;
 
+use cqlens_audit::report::{ComparedLatency, ComparedQuantile};
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 /// Latencies, to two digits.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u32>);
-
-/// Some figures of latencies.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct LatencySummary {
-    /// How many were measured.
-    pub count: u64,
-    /// Mean, in microseconds.
-    pub mean: f64,
-    /// Median.
-    pub p50: Quantile,
-    /// 99th percentile.
-    pub p99: Quantile,
-}
-
-/// A quantile and the interval that holds it with a probability of 95 %, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Quantile {
-    /// Of what was measured.
-    pub value: u64,
-    /// Lower end; none where too little was measured.
-    pub low: Option<u64>,
-    /// Upper end; none where too little was measured.
-    pub high: Option<u64>,
-}
 
 /// Longer ones count as a minute.
 const LONGEST_US: u64 = 60_000_000;
@@ -57,8 +33,8 @@ impl Latencies {
     }
 
     /// Some figures; none without a measurement.
-    pub fn summary(&self) -> Option<LatencySummary> {
-        (!self.0.is_empty()).then(|| LatencySummary {
+    pub fn summary(&self) -> Option<ComparedLatency> {
+        (!self.0.is_empty()).then(|| ComparedLatency {
             count: self.0.len(),
             mean: self.0.mean(),
             p50: self.quantile(0.5),
@@ -69,7 +45,7 @@ impl Latencies {
     /// How many of `count` measurements lie below a quantile is binomial: the interval goes from the value of
     /// one rank to that of another.
     #[allow(clippy::cast_precision_loss, reason = "ranks are not that large")]
-    fn quantile(&self, quantile: f64) -> Quantile {
+    fn quantile(&self, quantile: f64) -> ComparedQuantile {
         const NORMAL_95: f64 = 1.96;
         let count = self.0.len() as f64;
         let reach = NORMAL_95 * (count * quantile * (1.0 - quantile)).sqrt();
@@ -78,7 +54,7 @@ impl Latencies {
             count.mul_add(quantile, reach) + 1.0,
         );
         let at = |rank: f64| (rank >= 1.0 && rank <= count).then(|| self.0.value_at_quantile(rank / count));
-        Quantile {
+        ComparedQuantile {
             value: self.0.value_at_quantile(quantile),
             low: at(low),
             high: at(high),

@@ -8,13 +8,15 @@ mod whole_read;
 
 use std::{borrow::Cow, collections::BTreeSet};
 
+pub use cqlens_audit::report::{
+    Comparison, ComparisonAbout, ComparisonFormat, Difference, DifferenceExample, DifferenceKind, NotCompared,
+};
 use cqlens_proto::message::ErrorCode;
-use serde::Serialize;
 
-pub use latency::{Latencies, LatencySummary, Quantile};
-pub use report::{About, Comparison, ComparisonFormat, FORMAT, PatternReport};
+pub use latency::Latencies;
+pub use report::report;
 pub use settle::{PendingDifference, Settled};
-pub use tally::{Counted, Example, Noise, PatternTally, Tally};
+pub use tally::{Counted, PatternTally, Tally};
 pub use whole_read::{PageStep, WholeReads};
 
 use crate::{
@@ -40,99 +42,6 @@ pub enum Verdict {
     Differs(Difference),
     /// It cannot be said.
     NotCompared(NotCompared),
-}
-
-/// In which way two responses differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// In which way.
-    pub kind: DifferenceKind,
-    /// What the first cluster gave, without values.
-    pub expected: String,
-    /// What the other cluster gave, without values.
-    pub actual: String,
-    /// The columns that differ, where it is known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub columns: Vec<String>,
-}
-
-/// In which way two responses differ; the graver ones come first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DifferenceKind {
-    /// The other cluster gave an error.
-    Error,
-    /// Only the first cluster gave an error.
-    NoError,
-    /// Both gave errors, of different codes.
-    OtherError,
-    /// Rows from one, none from the other.
-    Kind,
-    /// Other columns: names, number or order.
-    Columns,
-    /// Columns of other types.
-    Types,
-    /// Another number of rows.
-    RowCount,
-    /// As many rows, with other values.
-    Rows,
-    /// The same rows in another order.
-    Order,
-}
-
-impl DifferenceKind {
-    /// In a few words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Error => "an error instead of a result",
-            Self::NoError => "a result instead of an error",
-            Self::OtherError => "another error",
-            Self::Kind => "another kind of result",
-            Self::Columns => "other columns",
-            Self::Types => "other types",
-            Self::RowCount => "another number of rows",
-            Self::Rows => "other values",
-            Self::Order => "another order",
-        }
-    }
-}
-
-/// Why two responses were not compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NotCompared {
-    /// What the statement reads depends on when it is run: `now()` in its WHERE.
-    Unstable,
-    /// The first cluster was in trouble itself: a time-out, too few replicas.
-    FirstFailed,
-    /// The first cluster's response is not known.
-    FirstUnknown,
-    /// Columns are to be left out, but there are too many, or their names are unknown.
-    UnknownColumns,
-    /// The client has not read the result to its end, and pages ended elsewhere.
-    UnfinishedRead,
-    /// The data has changed meanwhile.
-    Unsettled,
-    /// The table was written by requests that were not sent.
-    AfterUnsentWrites,
-    /// Too many differences wait to be looked at again.
-    TooManyDoubts,
-}
-
-impl NotCompared {
-    /// In a few words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Unstable => "depends on the time",
-            Self::FirstFailed => "the first cluster failed itself",
-            Self::FirstUnknown => "the first cluster's response is unknown",
-            Self::UnknownColumns => "columns to leave out are unknown",
-            Self::UnfinishedRead => "not read to the end",
-            Self::Unsettled => "data was changing",
-            Self::TooManyDoubts => "too many differences at once",
-            Self::AfterUnsentWrites => "writes to the table were not sent",
-        }
-    }
 }
 
 /// Columns that are left out of comparisons, by name.
@@ -274,7 +183,7 @@ fn compare_columns(expected: &RowsDigest, actual: &RowsDigest) -> Option<Differe
     }
     let other = first
         .iter()
-        .zip(second)
+        .zip(second.iter())
         .filter(|(first, second)| first.1 != second.1);
     let described = |(name, column_type): &(String, String)| format!("{name} {column_type}");
     let (mut before, mut after, mut columns) = (Vec::new(), Vec::new(), Vec::new());
@@ -344,7 +253,7 @@ mod tests {
             ordered,
             unordered,
             columns: columns.to_vec(),
-            column_types: Some(vec![named("a", "int"), named("b", "text")]),
+            column_types: Some([named("a", "int"), named("b", "text")].into()),
             has_more: false,
         }
     }
@@ -405,19 +314,16 @@ mod tests {
     fn names_and_types_of_columns_come_before_rows() {
         let first = rows(1, 3, [1, 2]);
         let mut other_type = rows(2, 4, [1, 5]);
-        other_type
-            .column_types
-            .iter_mut()
-            .flatten()
-            .for_each(|column| column.1 = "int".to_owned());
+        let is_int = ["a", "b"].map(|name| (name.to_owned(), "int".to_owned()));
+        other_type.column_types = Some(is_int.into());
         assert_eq!(
             kind(first.clone(), other_type, &ORDERED, &[]),
             Some(DifferenceKind::Types)
         );
         let mut more = rows(2, 4, [1, 5]);
-        more.column_types
-            .iter_mut()
-            .for_each(|columns| columns.push(("c".to_owned(), "int".to_owned())));
+        let added = ("c".to_owned(), "int".to_owned());
+        let types = first.column_types.iter().flat_map(|types| types.iter().cloned());
+        more.column_types = Some(types.chain([added]).collect());
         more.columns.push(9);
         let verdict = compare(
             &ResponseDigest::Rows(first.clone()),

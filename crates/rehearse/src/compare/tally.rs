@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
+use cqlens_audit::report::{AskedTwice, DifferenceExample};
 
-use super::{Difference, DifferenceKind, Latencies, NotCompared};
+use super::{DifferenceKind, Latencies, NotCompared};
 use crate::skipped::{Skipped, SkippedCounts};
 
 /// What was found, by pattern.
@@ -39,34 +39,13 @@ pub struct PatternTally {
     /// Results that differ, by kind.
     pub differences: BTreeMap<DifferenceKind, u64>,
     /// One of the gravest.
-    pub example: Option<Example>,
+    pub example: Option<DifferenceExample>,
     /// Requests that the first cluster was sent twice, and those it answered differently.
-    pub noise: Noise,
+    pub noise: AskedTwice,
     /// Latencies of the first cluster.
     pub first_latency: Latencies,
     /// Latencies of the other cluster.
     pub other_latency: Latencies,
-}
-
-/// A difference, and where it was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Example {
-    /// The difference.
-    #[serde(flatten)]
-    pub difference: Difference,
-    /// When the request came, in microseconds since 1970.
-    pub at_us: i64,
-    /// The number of the exchange in its recording or run.
-    pub exchange: u64,
-}
-
-/// Requests that one cluster was sent twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Noise {
-    /// All of them.
-    pub asked: u64,
-    /// Those whose two responses differed.
-    pub differed: u64,
 }
 
 /// Something to count of a pattern.
@@ -87,7 +66,7 @@ pub enum Counted {
     /// It was not compared.
     NotCompared(NotCompared),
     /// It differs.
-    Differs(Example),
+    Differs(DifferenceExample),
     /// The first cluster was sent a request twice; whether its responses differed.
     Noise(bool),
 }
@@ -187,8 +166,8 @@ impl PatternTally {
         }
     }
 
-    fn keep(&mut self, example: Option<Example>) {
-        let rank = |example: &Example| (example.difference.kind, example.exchange);
+    fn keep(&mut self, example: Option<DifferenceExample>) {
+        let rank = |example: &DifferenceExample| (example.difference.kind, example.exchange);
         let Some(example) = example else { return };
         if self
             .example
@@ -239,9 +218,10 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, u64>, counts: BTreeMap<K, u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::Difference;
 
-    fn example(exchange: u64, kind: DifferenceKind) -> Example {
-        Example {
+    fn example(exchange: u64, kind: DifferenceKind) -> DifferenceExample {
+        DifferenceExample {
             difference: Difference {
                 kind,
                 expected: "1 row".to_owned(),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::value_line::{Hex64, Hex128, ValueLine};
 use crate::{
+    column_types::ColumnTypes,
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue},
 };
@@ -300,7 +301,7 @@ impl ExchangeLine<'_> {
     pub(super) fn exchange(
         self,
         statement: impl Fn(u32) -> Option<Arc<str>>,
-        columns: impl Fn(u32) -> Option<Vec<(String, String)>>,
+        columns: impl Fn(u32) -> Option<ColumnTypes>,
     ) -> Result<RecordedExchange, BadReference> {
         let bound = self.statements.into_iter();
         let statements = bound.map(|bound| {
@@ -399,10 +400,7 @@ impl ResponseLine {
         }
     }
 
-    fn digest(
-        self,
-        columns: impl Fn(u32) -> Option<Vec<(String, String)>>,
-    ) -> Result<ResponseDigest, BadReference> {
+    fn digest(self, columns: impl Fn(u32) -> Option<ColumnTypes>) -> Result<ResponseDigest, BadReference> {
         Ok(match self {
             Self::Rows(rows) => ResponseDigest::Rows(RowsDigest {
                 count: rows.count,

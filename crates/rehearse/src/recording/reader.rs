@@ -18,7 +18,12 @@ use super::{
     folder,
     format::{End, FORMAT, Header, Line, RecordedValues},
 };
-use crate::{digest::DigestKey, exchange::Page, exchange::RecordedExchange};
+use crate::{
+    column_types::ColumnTypes,
+    digest::DigestKey,
+    exchange::{Page, RecordedExchange},
+    left_out::LeftOut,
+};
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +169,17 @@ impl RecordingReader {
         &self.ends
     }
 
+    /// Requests that the recording lacks although they had their effect, by reason: of the files that were read to
+    /// their ends, so far.
+    pub fn losses(&self) -> BTreeMap<String, u64> {
+        let mut losses = BTreeMap::new();
+        let left_out = self.ends.iter().flat_map(|end| &end.left_out);
+        for (why, count) in left_out.filter(|(why, _)| LeftOut::is_loss_of_name(why)) {
+            *losses.entry(why.clone()).or_default() += count;
+        }
+        losses
+    }
+
     /// The next exchange, with the key of the digest of its response; none at the end.
     pub fn next_keyed(&mut self) -> Option<(RecordedExchange, Option<DigestKey>)> {
         let (faults, ends) = (&mut self.faults, &mut self.ends);
@@ -287,7 +303,7 @@ struct Lines {
     line: String,
     number: u64,
     statements: Vec<Arc<str>>,
-    columns: Vec<Vec<(String, String)>>,
+    columns: Vec<ColumnTypes>,
     has_ended: bool,
 }
 
@@ -367,7 +383,7 @@ impl Lines {
             Line::Statement(statement) => {
                 put(&mut self.statements, statement.statement, statement.cql.into())?;
             }
-            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types)?,
+            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types.into())?,
             Line::End(end) => {
                 ends.push(end.end);
                 self.has_ended = true;

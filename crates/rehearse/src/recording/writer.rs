@@ -20,6 +20,7 @@ use super::{
     value_line::{Hex64, Hex128},
 };
 use crate::{
+    column_types::ColumnTypes,
     digest::{DigestKey, ResponseDigest, random},
     exchange::RecordedExchange,
     left_out::LeftOut,
@@ -174,7 +175,7 @@ struct OpenFile {
     statements: HashMap<Arc<str>, u32>,
     /// Of their texts.
     statement_bytes: usize,
-    columns: HashMap<Vec<(String, String)>, u32>,
+    columns: HashMap<ColumnTypes, u32>,
     line: Vec<u8>,
 }
 
@@ -238,7 +239,7 @@ impl OpenFile {
         Ok(id)
     }
 
-    fn columns(&mut self, types: &[(String, String)]) -> io::Result<u32> {
+    fn columns(&mut self, types: &ColumnTypes) -> io::Result<u32> {
         if let Some(&id) = self.columns.get(types) {
             return Ok(id);
         }
@@ -246,10 +247,10 @@ impl OpenFile {
             self.columns.clear();
         }
         let id = number(self.columns.len());
-        self.columns.insert(types.to_owned(), id);
+        self.columns.insert(Arc::clone(types), id);
         self.write_line(&ColumnsLine {
             columns: id,
-            types: types.to_owned(),
+            types: types.to_vec(),
         })?;
         Ok(id)
     }

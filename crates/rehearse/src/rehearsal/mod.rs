@@ -21,8 +21,8 @@ use self::{
 };
 use crate::{
     compare::{
-        Counted, DifferenceKind, Example, NotCompared, PageStep, PendingDifference, Settled, Tally, Terms,
-        Verdict, WholeReads, compare,
+        Counted, DifferenceExample, DifferenceKind, NotCompared, PageStep, PendingDifference, Settled, Tally,
+        Terms, Verdict, WholeReads, compare,
     },
     digest::ResponseDigest,
     exchange::{Effect, Page, RecordedExchange},
@@ -396,7 +396,7 @@ impl Rehearsal {
     }
 
     fn differs(&mut self, exchange: &RecordedExchange, difference: crate::compare::Difference) {
-        let example = Example {
+        let example = DifferenceExample {
             difference,
             at_us: exchange.at_us,
             exchange: exchange.number,

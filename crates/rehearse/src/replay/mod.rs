@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
+use cqlens_audit::report::{ReplayEnd, ReplayPace};
 use tokio::{
     sync::{Notify, mpsc},
     time::Instant,
@@ -21,7 +21,7 @@ pub use schedule::{Due, Schedule, Speed};
 
 use self::errors::RecentErrors;
 use crate::{
-    compare::{Latencies, LatencySummary},
+    compare::Latencies,
     exchange::RecordedExchange,
     rehearsal::{Rehearsal, Turn},
 };
@@ -63,43 +63,13 @@ impl ReplayProgress {
     }
 }
 
-/// How a replay has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplayEnd {
-    /// With the recording.
-    Complete,
-    /// It was told to.
-    Stopped,
-    /// Too many requests failed.
-    TooManyErrors,
-}
-
-/// How a replay went.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pace {
-    /// How it has ended.
-    pub end: ReplayEnd,
-    /// Exchanges of the recording.
-    pub exchanges: u64,
-    /// Requests that were sent.
-    pub sent: u64,
-    /// Seconds from the first request to the last.
-    pub seconds: f64,
-    /// Requests that were sent each second.
-    pub per_second: f64,
-    /// By how much requests were sent later than they were due, in microseconds; those that had to wait for a
-    /// response before them are left out.
-    pub late_us: Option<LatencySummary>,
-}
-
 /// Replays what comes from `exchanges`, and waits for its end.
 pub async fn replay(
     exchanges: mpsc::Receiver<Vec<RecordedExchange>>,
     rehearsal: &mut Rehearsal,
     settings: ReplaySettings,
     progress: &ReplayProgress,
-) -> Pace {
+) -> ReplayPace {
     let mut running = Running {
         exchanges,
         schedule: Schedule::new(settings.speed),
@@ -116,7 +86,7 @@ pub async fn replay(
     let sent = progress.sent.load(Ordering::Relaxed);
     #[allow(clippy::cast_precision_loss, reason = "a rate is not that precise")]
     let per_second = sent as f64 / seconds.max(1e-6);
-    Pace {
+    ReplayPace {
         end,
         exchanges: progress.taken.load(Ordering::Relaxed),
         sent,

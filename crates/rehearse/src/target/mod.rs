@@ -4,14 +4,17 @@
 //! ```text
 //! send ── pages ──> route ──> set of connections ──> slot (one connection, opened again and again) ──> pipeline ──> Completed
 //! ```
-//! Connections are shared by all requests and chosen by load. Version 5 says the keyspace in each request; for
+//! Connections are shared by all requests and chosen by load, among those to the nodes that hold the partition where
+//! that is known. Version 5 says the keyspace in each request; for
 //! older versions there is a set of connections for each keyspace, on which `USE` was sent.
 
+mod discovery;
 mod encode;
 mod job;
 mod pages;
 mod pipeline;
 mod prepared;
+mod routing;
 mod sets;
 mod slot;
 mod streams;
@@ -24,13 +27,14 @@ use std::{
     time::Duration,
 };
 
+use cqlens_audit::report::ConnectionCounts;
 use cqlens_client::ClientOptions;
 use cqlens_proto::envelope::Version;
-use serde::Serialize;
 use tokio::sync::mpsc;
 
+pub use self::discovery::ConnectTo;
 pub(crate) use self::job::weight;
-use self::{job::Job, pages::Pages, prepared::PreparedCache, sets::Sets};
+use self::{job::Job, pages::Pages, prepared::PreparedCache, routing::Routing, sets::Sets};
 use crate::{
     digest::{DigestKey, ResponseDigest},
     exchange::{Page, RecordedExchange},
@@ -53,6 +57,10 @@ pub struct TargetSettings {
     pub most_waiting: usize,
     /// Bytes of the values of these requests.
     pub most_waiting_bytes: usize,
+    /// How to connect to the other nodes of the cluster; none means that requests go to the named ones alone.
+    pub connect_to: Option<ConnectTo>,
+    /// How often the nodes of the cluster are read.
+    pub look_every: Duration,
     /// The key of the digests of responses: that of those they are compared with.
     pub digest_key: DigestKey,
 }
@@ -67,6 +75,8 @@ impl TargetSettings {
             most_in_flight: 1_024,
             most_waiting: 10_000,
             most_waiting_bytes: 64 << 20,
+            connect_to: None,
+            look_every: Duration::from_secs(30),
             digest_key,
         }
     }
@@ -139,6 +149,7 @@ pub struct Target {
 struct Core {
     settings: TargetSettings,
     prepared: Mutex<PreparedCache>,
+    routing: Mutex<Arc<Routing>>,
     pages: Mutex<Pages>,
     /// Bounded by what may wait: it holds no more than were sent and not received.
     completed: mpsc::UnboundedSender<Completed>,
@@ -153,19 +164,7 @@ struct Counters {
     lost: AtomicU64,
     prepared: AtomicU64,
     unprepared: AtomicU64,
-}
-
-/// What the connections to a cluster have been through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct TargetCounts {
-    /// Connections that were opened.
-    pub connections_opened: u64,
-    /// Connections that were lost, or that could not be opened.
-    pub connections_lost: u64,
-    /// Statements that were prepared.
-    pub prepared: u64,
-    /// Statements that a node had forgotten.
-    pub unprepared: u64,
+    sent_to_replicas: AtomicU64,
 }
 
 impl Target {
@@ -175,6 +174,7 @@ impl Target {
         let core = Arc::new(Core {
             settings,
             prepared: Mutex::default(),
+            routing: Mutex::default(),
             pages: Mutex::default(),
             completed: sender,
             waiting: AtomicUsize::new(0),
@@ -182,6 +182,10 @@ impl Target {
             counters: Counters::default(),
         });
         let sets = Sets::open(&core);
+        if let Some(connect_to) = core.settings.connect_to.clone() {
+            let following = discovery::follow(Arc::downgrade(&core), Arc::downgrade(&sets), connect_to);
+            tokio::spawn(following);
+        }
         Self {
             core,
             sets,
@@ -261,10 +265,14 @@ impl Target {
     }
 
     /// What the connections have been through.
-    pub fn counts(&self) -> TargetCounts {
+    pub fn counts(&self) -> ConnectionCounts {
         let counters = &self.core.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        TargetCounts {
+        let (nodes, nodes_unreachable) = self.sets.node_counts();
+        ConnectionCounts {
+            nodes,
+            nodes_unreachable,
+            sent_to_replicas: count(&counters.sent_to_replicas),
             connections_opened: count(&counters.opened),
             connections_lost: count(&counters.lost),
             prepared: count(&counters.prepared),
@@ -281,6 +289,15 @@ impl Core {
 
     fn prepared(&self) -> MutexGuard<'_, PreparedCache> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn routing(&self) -> Arc<Routing> {
+        let routing = self.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&routing)
+    }
+
+    fn set_routing(&self, routing: Routing) {
+        *self.routing.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(routing);
     }
 
     /// Hands over what became of a request; its sender may be gone.

@@ -28,11 +28,13 @@ use super::{
     job::{Job, PagesBefore},
     pages::Found,
     prepared::{PreparedKey, PreparedStatement},
+    routing::RoutingKey,
     sets::Sets,
     slot::{SlotStatus, has_keyspaces},
     streams::{InFlight, Streams},
 };
 use crate::{
+    column_types::ColumnTypesCache,
     digest::{ResponseDigest, RowsDigester},
     skipped::Skipped,
 };
@@ -62,6 +64,7 @@ pub(super) struct Pipeline<'c> {
     is_unflushed: bool,
     streams: Streams,
     preparing: HashMap<PreparedKey, i16>,
+    types: ColumnTypesCache,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
 }
@@ -97,6 +100,7 @@ impl<'c> Pipeline<'c> {
             is_unflushed: false,
             streams: Streams::new(core.settings.most_in_flight),
             preparing: HashMap::new(),
+            types: ColumnTypesCache::default(),
             ready: VecDeque::new(),
         }
     }
@@ -313,10 +317,11 @@ impl<'c> Pipeline<'c> {
                 let statement = PreparedStatement {
                     id: copied(prepared.id.0),
                     result_metadata_id: prepared.result_metadata_id.map(|id| copied(id.0)),
+                    routing_key: RoutingKey::of(&prepared),
                 };
                 self.core.prepared().insert(key.clone(), statement);
                 self.core.counters.prepared.fetch_add(1, super::Ordering::Relaxed);
-                self.ready.extend(waiting);
+                waiting.into_iter().for_each(|job| self.go_on(job));
             }
             Ok(Response::Error(error)) => {
                 for job in waiting {
@@ -324,6 +329,18 @@ impl<'c> Pipeline<'c> {
                 }
             }
             _ => self.leave_all_out(waiting, Skipped::Unreadable),
+        }
+    }
+
+    /// Its statement is prepared now, and so it is known where it goes best. One that a node had forgotten stays with
+    /// that node: others may have forgotten it, too.
+    fn go_on(&mut self, job: Job) {
+        match self.sets.upgrade() {
+            Some(sets) if job.unprepared == 0 && sets.has_several_nodes() => {
+                self.status.done();
+                sets.route(self.core, job);
+            }
+            _ => self.ready.push_back(job),
         }
     }
 
@@ -345,7 +362,7 @@ impl<'c> Pipeline<'c> {
             }
             Response::Result(QueryResult::Rows(rows)) => self.heard_rows(job, latency, rows),
             message => {
-                let response = ResponseDigest::of(message, self.core.settings.digest_key);
+                let response = ResponseDigest::of(message, self.core.settings.digest_key, &mut self.types);
                 match response {
                     ResponseDigest::Missing => self.leave_out(job, Skipped::Unreadable),
                     response => self.answer(job, response, latency, None),
@@ -362,7 +379,7 @@ impl<'c> Pipeline<'c> {
         let key = self.core.settings.digest_key;
         if job.request.extent == Extent::Page {
             let mut digester = RowsDigester::new(key);
-            digester.add(rows);
+            digester.add(rows, &mut self.types);
             return self.answer(
                 job,
                 ResponseDigest::Rows(digester.finish()),
@@ -377,7 +394,7 @@ impl<'c> Pipeline<'c> {
                 count: 0,
             })
         });
-        pages.digester.add(rows);
+        pages.digester.add(rows, &mut self.types);
         pages.latency += latency;
         pages.count += 1;
         if paging_state.is_some() && pages.count < MOST_PAGES {

@@ -7,6 +7,8 @@ use std::{
 
 use bytes::Bytes;
 
+use super::routing::RoutingKey;
+
 /// What a statement was prepared as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PreparedKey {
@@ -21,6 +23,8 @@ pub(super) struct PreparedKey {
 pub(super) struct PreparedStatement {
     pub(super) id: Bytes,
     pub(super) result_metadata_id: Option<Bytes>,
+    /// Which of its values say where it goes, where they do.
+    pub(super) routing_key: Option<RoutingKey>,
 }
 
 /// What was prepared, on any node: one that does not know an id says so.

@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use cqlens_client::ClientOptions;
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{
@@ -21,11 +22,28 @@ use crate::{digest::ResponseDigest, skipped::Skipped};
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Sets {
-    by_keyspace: Mutex<SlotsByKeyspace>,
+    open: Mutex<Open>,
     runtime: Handle,
     /// Where the search for a connection begins, so that all are used.
     turn: AtomicUsize,
     this: Weak<Sets>,
+}
+
+/// Nodes, and the connections to them.
+#[derive(Debug, Default)]
+struct Open {
+    nodes: Vec<TargetNode>,
+    by_keyspace: SlotsByKeyspace,
+}
+
+/// A node that requests are sent to.
+#[derive(Debug, Clone)]
+pub(super) struct TargetNode {
+    /// As it was named, or as the cluster tells it.
+    pub(super) address: Arc<str>,
+    pub(super) options: ClientOptions,
+    /// Whether it is one of the settings, which stays.
+    pub(super) is_named: bool,
 }
 
 /// The connections that `USE` was sent on, and those without.
@@ -37,8 +55,17 @@ const MOST_SETS: usize = 32;
 impl Sets {
     /// Begins to connect, without a keyspace.
     pub(super) fn open(core: &Arc<Core>) -> Arc<Self> {
+        let named = |(address, options): &(String, ClientOptions)| TargetNode {
+            address: address.as_str().into(),
+            options: options.clone(),
+            is_named: true,
+        };
+        let open = Open {
+            nodes: core.settings.nodes.iter().map(named).collect(),
+            by_keyspace: HashMap::new(),
+        };
         let sets = Arc::new_cyclic(|this| Self {
-            by_keyspace: Mutex::default(),
+            open: Mutex::new(open),
             runtime: Handle::current(),
             turn: AtomicUsize::new(0),
             this: this.clone(),
@@ -47,11 +74,12 @@ impl Sets {
         sets
     }
 
-    /// Hands a request to the connection with the fewest in flight.
+    /// Hands a request to the connection with the fewest in flight, to a node that holds its partition if any can be
+    /// reached.
     pub(super) fn route(&self, core: &Arc<Core>, job: Job) {
         let left_out = match self.connections_for(core, &job) {
             None => Skipped::TooManyKeyspaces,
-            Some(slots) => match self.least_busy(&slots) {
+            Some(slots) => match self.choose(core, &slots, &job) {
                 None => Skipped::Unreachable,
                 Some(slot) => match slot.send(job) {
                     Ok(()) => return,
@@ -64,9 +92,52 @@ impl Sets {
 
     /// Whether any connection of any keyspace may take a request.
     pub(super) fn is_reachable(&self) -> bool {
-        let sets = self.by_keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        sets.values()
-            .any(|slots| slots.iter().any(|slot| slot.status.takes_requests()))
+        let open = self.lock();
+        let mut all = open.by_keyspace.values().flat_map(|slots| slots.iter());
+        all.any(|slot| slot.status.takes_requests())
+    }
+
+    /// The nodes that requests are sent to, and how many of them have no connection that takes one.
+    pub(super) fn node_counts(&self) -> (u64, u64) {
+        let open = self.lock();
+        let is_reachable = |node: &&TargetNode| {
+            let mut all = open.by_keyspace.values().flat_map(|slots| slots.iter());
+            all.any(|slot| slot.address == node.address && slot.status.takes_requests())
+        };
+        let reachable = open.nodes.iter().filter(is_reachable).count();
+        (open.nodes.len() as u64, (open.nodes.len() - reachable) as u64)
+    }
+
+    pub(super) fn nodes(&self) -> Vec<TargetNode> {
+        self.lock().nodes.clone()
+    }
+
+    pub(super) fn has_several_nodes(&self) -> bool {
+        self.lock().nodes.len() > 1
+    }
+
+    /// Connects to these nodes beside those that were named, and to no others: what is in flight on connections to
+    /// others is lost.
+    pub(super) fn use_nodes(&self, core: &Arc<Core>, found: impl Iterator<Item = TargetNode>) {
+        let mut open = self.lock();
+        let (named, before): (Vec<_>, Vec<_>) = std::mem::take(&mut open.nodes)
+            .into_iter()
+            .partition(|node| node.is_named);
+        let found: Vec<_> = found.filter(|node| !node.is_named).collect();
+        let is_known = |node: &&TargetNode| before.iter().any(|known| known.address == node.address);
+        let new: Vec<_> = found.iter().filter(|node| !is_known(node)).cloned().collect();
+        open.nodes = named.into_iter().chain(found).collect();
+        let Open { nodes, by_keyspace } = &mut *open;
+        for (keyspace, slots) in by_keyspace {
+            let is_left = |slot: &&Slot| nodes.iter().any(|node| node.address == slot.address);
+            let mut left: Vec<_> = slots.iter().filter(is_left).cloned().collect();
+            left.extend(self.begin(core, keyspace.as_ref(), &new));
+            *slots = left.into();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connections_for(&self, core: &Arc<Core>, job: &Job) -> Option<Arc<[Slot]>> {
@@ -81,47 +152,66 @@ impl Sets {
     }
 
     fn of(&self, core: &Arc<Core>, keyspace: Option<Arc<str>>) -> Option<Arc<[Slot]>> {
-        let mut sets = self.by_keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slots) = sets.get(&keyspace) {
+        let mut open = self.lock();
+        if let Some(slots) = open.by_keyspace.get(&keyspace) {
             return Some(Arc::clone(slots));
         }
-        if sets.len() > MOST_SETS {
+        if open.by_keyspace.len() > MOST_SETS {
             return None;
         }
-        let slots: Arc<[Slot]> = self.begin(core, keyspace.as_ref()).into();
-        sets.insert(keyspace, Arc::clone(&slots));
+        let slots: Arc<[Slot]> = self.begin(core, keyspace.as_ref(), &open.nodes).into();
+        open.by_keyspace.insert(keyspace, Arc::clone(&slots));
         Some(slots)
     }
 
-    fn begin(&self, core: &Arc<Core>, keyspace: Option<&Arc<str>>) -> Vec<Slot> {
-        let nodes = core.settings.nodes.iter();
-        let each =
-            nodes.flat_map(|node| std::iter::repeat_n(node, core.settings.connections_per_node.max(1)));
-        let begin = |(address, options): &(String, _)| {
+    fn begin(&self, core: &Arc<Core>, keyspace: Option<&Arc<str>>, nodes: &[TargetNode]) -> Vec<Slot> {
+        let each = nodes
+            .iter()
+            .flat_map(|node| std::iter::repeat_n(node, core.settings.connections_per_node.max(1)));
+        let begin = |node: &TargetNode| {
             let (sender, jobs) = mpsc::unbounded_channel();
-            let status = Arc::new(SlotStatus::default());
+            // Requests wait for a node that was named. One that the cluster tells of may be out of reach.
+            let status = Arc::new(match node.is_named {
+                true => SlotStatus::default(),
+                false => SlotStatus::down(),
+            });
             let kept = slot::KeptOpen {
                 core: Arc::clone(core),
                 sets: self.this.clone(),
-                address: address.clone(),
-                options: Clone::clone(options),
+                address: node.address.to_string(),
+                options: node.options.clone(),
                 keyspace: keyspace.cloned(),
                 status: Arc::clone(&status),
                 jobs,
             };
             self.runtime.spawn(kept.run());
-            Slot { jobs: sender, status }
+            Slot {
+                address: Arc::clone(&node.address),
+                jobs: sender,
+                status,
+            }
         };
         each.map(begin).collect()
     }
 
-    fn least_busy<'s>(&self, slots: &'s [Slot]) -> Option<&'s Slot> {
+    fn choose<'s>(&self, core: &Core, slots: &'s [Slot], job: &Job) -> Option<&'s Slot> {
+        let replicas = core.replicas(job);
+        if !replicas.is_empty()
+            && let Some(slot) = self.least_busy(slots, |slot| replicas.contains(&slot.address))
+        {
+            core.counters.sent_to_replicas.fetch_add(1, Ordering::Relaxed);
+            return Some(slot);
+        }
+        self.least_busy(slots, |_| true)
+    }
+
+    fn least_busy<'s>(&self, slots: &'s [Slot], is_fit: impl Fn(&Slot) -> bool) -> Option<&'s Slot> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % slots.len().max(1);
         let (before, from) = slots.split_at(turn);
         let open = from
             .iter()
             .chain(before)
-            .filter(|slot| slot.status.takes_requests());
+            .filter(|slot| slot.status.takes_requests() && is_fit(slot));
         open.min_by_key(|slot| slot.status.in_flight())
     }
 }

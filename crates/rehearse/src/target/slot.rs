@@ -24,8 +24,10 @@ use super::{
 use crate::skipped::Skipped;
 
 /// Where requests for a connection go in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slot {
+    /// The node's.
+    pub(super) address: Arc<str>,
     /// Bounded by what may wait in all.
     pub(super) jobs: UnboundedSender<Job>,
     pub(super) status: Arc<SlotStatus>,
@@ -54,6 +56,13 @@ const OPEN_WITHOUT_KEYSPACES: u8 = 3;
 const REFUSING: u8 = 4;
 
 impl SlotStatus {
+    /// Of a connection that takes no request before it is open.
+    pub(super) fn down() -> Self {
+        let status = Self::default();
+        status.set(DOWN);
+        status
+    }
+
     pub(super) fn takes_requests(&self) -> bool {
         self.state.load(Ordering::Relaxed) != DOWN
     }

@@ -78,6 +78,11 @@ impl<'a> ColumnSpecs<'a> {
         self.global_table
     }
 
+    /// As they stand in the body; keyspace and table are in them only where [`global_table`](Self::global_table) is none.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
     /// The specifications in order.
     pub fn iter(&self) -> ColumnSpecsIter<'a> {
         ColumnSpecsIter {

@@ -1,4 +1,4 @@
-//! The JSON Schemas of a report and of a comparison, and a reference of their fields: out of the types and their comments, so
+//! The JSON Schemas of a report, of two beside each other and of a comparison of clusters, and a reference of their fields: out of the types and their comments, so
 //! that neither says anything else than the code.
 //!
 //! Schemas leave objects open: a later version may add fields.
@@ -8,15 +8,16 @@ mod reference;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::Value;
 
-use super::{FORMAT, Report, ReportDiff, diff::DIFF_FORMAT};
+use super::{COMPARISON_FORMAT, Comparison, FORMAT, Report, ReportDiff, diff::DIFF_FORMAT};
 
 pub use reference::json_reference;
 
 /// The formats with their JSON Schemas (draft 2020-12).
-pub fn json_schemas() -> [(&'static str, Value); 2] {
+pub fn json_schemas() -> [(&'static str, Value); 3] {
     [
         (FORMAT, schema_of::<Report>(FORMAT)),
         (DIFF_FORMAT, schema_of::<ReportDiff>(DIFF_FORMAT)),
+        (COMPARISON_FORMAT, schema_of::<Comparison>(COMPARISON_FORMAT)),
     ]
 }
 
@@ -49,7 +50,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        report::{ReadReport, testing},
+        report::{ReadReport, comparison, testing},
         rules::testing as windows,
     };
 
@@ -93,19 +94,27 @@ mod tests {
 
     #[test]
     fn reports_are_what_their_schema_says() {
-        let [(_, schema), _] = json_schemas();
+        let [(_, schema), ..] = json_schemas();
         for report in [
             testing::small_report(),
             testing::busy_report(),
             testing::report(&windows::window([])),
+            testing::small_report().compared(Some(comparison::testing::comparison())),
         ] {
             check(&schema, &report);
         }
     }
 
     #[test]
-    fn comparisons_are_what_their_schema_says() {
-        let [_, (_, schema)] = json_schemas();
+    fn comparisons_of_clusters_are_what_their_schema_says() {
+        let [.., (_, schema)] = json_schemas();
+        check(&schema, &comparison::testing::comparison());
+        check(&schema, &comparison::testing::replay());
+    }
+
+    #[test]
+    fn comparisons_of_reports_are_what_their_schema_says() {
+        let [_, (_, schema), _] = json_schemas();
         let read = |report: &Report| ReadReport::of(&serde_json::to_value(report).unwrap()).unwrap();
         let (small, busy) = (testing::small_report(), testing::busy_report());
         check(
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_the_contract_does_not_say_is_seen() {
-        let [(_, schema), _] = json_schemas();
+        let [(_, schema), ..] = json_schemas();
         let validator = jsonschema::validator_for(&schema).unwrap();
         let mut report = serde_json::to_value(testing::small_report()).unwrap();
         assert!(validator.is_valid(&report));

@@ -62,7 +62,7 @@ pub(in crate::report) fn prose_cell(text: &str) -> String {
     prose(text).replace('|', "\\|").replace("\\\\|", "\\|")
 }
 
-pub(super) fn fenced(cql: &str, to: &mut dyn Write) -> io::Result<()> {
+pub(in crate::report) fn fenced(cql: &str, to: &mut dyn Write) -> io::Result<()> {
     let fence = "`".repeat(longest_run(cql).max(2) + 1);
     writeln!(to, "{fence}sql\n{cql}\n{fence}")
 }

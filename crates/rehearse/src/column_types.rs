@@ -1,0 +1,89 @@
+//! Names and types of columns in words: the same ones come with most responses to a statement.
+
+use std::{collections::HashMap, sync::Arc};
+
+use cqlens_proto::message::{ColumnSpec, ColumnSpecs};
+
+/// Name and type of each column as CQL has them.
+pub type ColumnTypes = Arc<[(String, String)]>;
+
+/// Those that were made before, by how they stand in a response: looked up without a copy.
+#[derive(Debug, Default)]
+pub struct ColumnTypesCache {
+    /// Without keyspace and table, and with them.
+    known: [HashMap<Box<[u8]>, ColumnTypes>; 2],
+}
+
+impl ColumnTypesCache {
+    /// All are forgotten where there are more.
+    const MOST: usize = 1_000;
+    /// Bytes of one that is kept: tables with hundreds of columns have as many.
+    const MOST_BYTES: usize = 16 << 10;
+
+    /// The names and types of columns.
+    pub fn of(&mut self, columns: ColumnSpecs<'_>) -> ColumnTypes {
+        let known = &mut self.known[usize::from(columns.global_table().is_none())];
+        let bytes = columns.as_bytes();
+        if let Some(types) = known.get(bytes) {
+            return Arc::clone(types);
+        }
+        let described = |column: ColumnSpec<'_>| (column.name.to_owned(), column.column_type.to_string());
+        let types: ColumnTypes = columns.iter().map(described).collect();
+        if bytes.len() <= Self::MOST_BYTES {
+            if known.len() >= Self::MOST {
+                known.clear();
+            }
+            known.insert(bytes.into(), Arc::clone(&types));
+        }
+        types
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use cqlens_proto::{message::result::ColumnSpecsBuf, types::CqlType};
+
+    use super::*;
+
+    fn specs(tables: [&str; 2], name: &str, column_type: &CqlType) -> ColumnSpecsBuf {
+        let columns = tables.map(|table| ColumnSpec {
+            keyspace: "k",
+            table,
+            name,
+            column_type: column_type.clone(),
+        });
+        ColumnSpecsBuf::new(&columns).unwrap()
+    }
+
+    #[test]
+    fn the_same_columns_are_made_once() {
+        let mut cache = ColumnTypesCache::default();
+        let mut of = |tables, name, column_type| cache.of(specs(tables, name, &column_type).columns());
+        let first = of(["t", "t"], "a", CqlType::Int);
+        assert_eq!(
+            &*first,
+            [
+                ("a".to_owned(), "int".to_owned()),
+                ("a".to_owned(), "int".to_owned())
+            ]
+        );
+        assert!(Arc::ptr_eq(&first, &of(["u", "u"], "a", CqlType::Int)));
+        assert!(!Arc::ptr_eq(&first, &of(["t", "u"], "a", CqlType::Int)));
+        assert_eq!(of(["t", "t"], "a", CqlType::Text)[0].1, "text");
+        assert_eq!(of(["t", "t"], "b", CqlType::Int)[0].0, "b");
+    }
+
+    #[test]
+    fn no_more_are_kept_than_there_is_room_for() {
+        let mut cache = ColumnTypesCache::default();
+        for number in 0..3 * ColumnTypesCache::MOST {
+            cache.of(specs(["t", "t"], &format!("a{number}"), &CqlType::Int).columns());
+        }
+        assert!(cache.known[0].len() <= ColumnTypesCache::MOST);
+        let long = "a".repeat(ColumnTypesCache::MOST_BYTES);
+        let before = cache.known[0].len();
+        cache.of(specs(["t", "t"], &long, &CqlType::Int).columns());
+        assert_eq!(cache.known[0].len(), before);
+    }
+}

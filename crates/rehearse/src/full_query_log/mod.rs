@@ -1,0 +1,101 @@
+//! Cassandra's full query log, as `fqltool dump` prints it.
+//!
+//! The log itself is a queue of Chronicle, whose files only Java reads. What is printed has texts, values and times; it
+//! does not have clients, keyspaces, consistency levels, pages, responses and latencies. Source: Cassandra's
+//! `tools/fqltool/…/commands/Dump.java`, 4.0 to 5.0.
+
+mod convert;
+mod entry;
+mod hex;
+
+use std::{
+    io::{self, BufRead, Read as _},
+    path::Path,
+};
+
+pub use convert::FromLog;
+use entry::{Building, Step};
+pub use entry::{Entry, LoggedStatement, LoggedValue};
+
+/// Entries of a dump, in its order: that in which requests ended.
+pub struct FullQueryLog<R> {
+    from: R,
+    line: Vec<u8>,
+    building: Building,
+    damaged: u64,
+}
+
+/// What the first line of an entry begins with.
+const FIRST: &[u8] = b"Type: ";
+
+/// A longer line is none of a dump: Cassandra takes no request of this length.
+const MOST_LINE: u64 = 256 << 20;
+
+/// How far the first entry may be from the beginning: the JVM may log there.
+const PREAMBLE: usize = 64 << 10;
+
+/// Whether a file is a dump, by its beginning.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn is_dump(path: &Path) -> io::Result<bool> {
+    let mut beginning = Vec::with_capacity(PREAMBLE);
+    let file = std::fs::File::open(path)?;
+    file.take(PREAMBLE as u64).read_to_end(&mut beginning)?;
+    let mut lines = beginning.split(|byte| *byte == b'\n');
+    Ok(lines.any(|line| matches!(trimmed(line), b"Type: single-query" | b"Type: batch")))
+}
+
+impl<R: BufRead> FullQueryLog<R> {
+    /// Reads a dump.
+    pub fn new(from: R) -> Self {
+        Self {
+            from,
+            line: Vec::new(),
+            building: Building::default(),
+            damaged: 0,
+        }
+    }
+
+    /// Entries that could not be read so far.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// The next entry that can be read.
+    ///
+    /// # Errors
+    /// Those of the reader.
+    pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+        loop {
+            self.line.clear();
+            let read = (&mut self.from)
+                .take(MOST_LINE)
+                .read_until(b'\n', &mut self.line)?;
+            let line = without_end(&self.line);
+            let is_end = read == 0;
+            // A text may have such a line, but no other begins an entry.
+            let step = match is_end || (line.starts_with(FIRST) && !self.building.is_in_text()) {
+                true => self.building.begin(line.get(FIRST.len()..).filter(|_| !is_end)),
+                false => self.building.add(line),
+            };
+            match step {
+                Step::GoesOn => {}
+                Step::Entry(entry) => return Ok(Some(entry)),
+                Step::Damaged => self.damaged += 1,
+            }
+            if is_end {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.trim_ascii_end()
+}

@@ -1,0 +1,156 @@
+//! What `fqltool dump` prints of a full query log becomes exchanges.
+//!
+//! The golden files have the form that `Dump.java` writes: that of 4.0 has no line behind the first value of a
+//! statement, later ones have, and say `null`.
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, path::Path};
+
+use cqlens_proto::message::{BatchKind, Consistency};
+use cqlens_rehearse::{
+    exchange::{Effect, RecordedExchange, ValueContent},
+    full_query_log::{FromLog, FullQueryLog, is_dump},
+    left_out::LeftOut,
+};
+
+const OF_4_0: &str = include_str!("golden/fqltool-dump-4.0.txt");
+const OF_4_1: &str = include_str!("golden/fqltool-dump-4.1.txt");
+const FIRST_US: i64 = 1_795_240_800_000_000;
+
+struct Read {
+    exchanges: Vec<RecordedExchange>,
+    left_out: BTreeMap<LeftOut, u64>,
+    damaged: u64,
+}
+
+fn read(text: &[u8], keyspace: Option<&str>) -> Read {
+    let (mut log, mut from_log) = (FullQueryLog::new(text), FromLog::new(keyspace));
+    let (mut exchanges, mut left_out) = (Vec::new(), BTreeMap::new());
+    while let Some(entry) = log.next_entry().unwrap() {
+        match from_log.convert(&entry) {
+            Ok(exchange) => exchanges.push(exchange),
+            Err(why) => *left_out.entry(why).or_default() += 1,
+        }
+    }
+    Read {
+        exchanges,
+        left_out,
+        damaged: log.damaged(),
+    }
+}
+
+/// The values of each statement, in words.
+fn values(exchange: &RecordedExchange) -> Vec<String> {
+    let word = |content: &ValueContent| match content {
+        ValueContent::Bytes(bytes) if bytes.len() == 4 => {
+            i32::from_be_bytes((**bytes).try_into().unwrap()).to_string()
+        }
+        ValueContent::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        ValueContent::Null => "null".to_owned(),
+        ValueContent::NotSet => "not set".to_owned(),
+        ValueContent::Hashed { .. } => unreachable!(),
+    };
+    let statements = exchange.request.statements.iter();
+    let values = statements.flat_map(|statement| &statement.values);
+    values.map(|value| word(&value.content)).collect()
+}
+
+#[test]
+fn entries_of_both_forms_are_exchanges() {
+    let long = format!("abc{}", "x".repeat(70));
+    for (text, third, more) in [(OF_4_0, "n", 0), (OF_4_1, "null", 1)] {
+        let read = read(text.as_bytes(), Some("k"));
+        assert_eq!(read.exchanges.len(), 7 + more);
+        assert_eq!(
+            read.left_out,
+            BTreeMap::from([(LeftOut::Use, 1), (LeftOut::System, 1), (LeftOut::TooLong, 1)])
+        );
+        assert_eq!(read.damaged, 1, "the last one is cut off");
+        let effects: Vec<_> = read
+            .exchanges
+            .iter()
+            .map(|exchange| exchange.request.effect)
+            .collect();
+        assert_eq!(
+            effects[..7],
+            [
+                Effect::Read,
+                Effect::Read,
+                Effect::Write,
+                Effect::Write,
+                Effect::Write,
+                Effect::Read,
+                Effect::Conditional
+            ]
+        );
+        let all: Vec<_> = read.exchanges.iter().map(values).collect();
+        assert_eq!(all[0], ["1", "2"]);
+        assert_eq!(all[2], ["1", "3", &long], "lines that are the same stand once");
+        assert_eq!(all[3], ["1", "4", third]);
+        assert_eq!(all[4], ["1", "2"], "those of both statements of the batch");
+        assert_eq!(all[5], ["9"]);
+        if more > 0 {
+            assert_eq!(all[7], ["not set", "1", "6"]);
+        }
+        let request = |place: usize| &read.exchanges[place].request;
+        assert_eq!(
+            &*request(1).statements[0].cql,
+            "SELECT v\n  FROM k.t\n\n  WHERE a = 1"
+        );
+        assert!(request(0).statements[0].is_prepared && !request(1).statements[0].is_prepared);
+        assert_eq!(request(4).batch, Some(BatchKind::Unlogged));
+        assert_eq!(request(4).statements.len(), 2);
+        assert_eq!(request(2).timestamp, Some(FIRST_US + 30_000));
+        assert_eq!(request(6).timestamp, None, "conditional writes have none");
+        assert_eq!(request(5).keyspace.as_deref(), Some("k"));
+        assert_eq!(
+            (request(0).consistency, request(0).page_size),
+            (Consistency::LocalOne, Some(5_000))
+        );
+        assert_eq!(read.exchanges[0].at_us, FIRST_US + 10_000);
+    }
+}
+
+#[test]
+fn a_dump_is_known_by_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_one = |text: &[u8]| {
+        let path = folder.path().join("file");
+        std::fs::write(&path, text).unwrap();
+        is_dump(&path).unwrap()
+    };
+    assert!(is_one(OF_4_0.as_bytes()) && is_one(OF_4_1.as_bytes()));
+    assert!(!is_one(b"") && !is_one(b"\xa1\xb2\xc3\xd4\0\0") && !is_one(b"Query: SELECT 1\n"));
+    assert!(is_dump(Path::new("/no/such/file")).is_err());
+}
+
+#[test]
+fn values_that_the_log_has_lost_cost_their_entry() {
+    // The first form says nothing at all of an empty value.
+    let lost = OF_4_0.replace(" AND b = ?\nValues: ", " AND b = ? AND c = ?\nValues: ");
+    let whole = read(OF_4_0.as_bytes(), None);
+    let less = read(lost.as_bytes(), None);
+    assert_eq!(less.left_out[&LeftOut::Unread], 2);
+    assert_eq!(less.exchanges.len(), whole.exchanges.len() - 2);
+}
+
+#[test]
+fn whatever_is_damaged_nothing_panics_and_what_follows_is_read() {
+    let last = "Type: single-query\nQuery start time: 1\nQuery: SELECT a FROM k.t\nValues: \n\n";
+    for text in [OF_4_0, OF_4_1] {
+        let bytes = text.as_bytes();
+        for at in (0..bytes.len()).step_by(7) {
+            let mut damaged = bytes[..at].to_vec();
+            damaged.extend_from_slice(b"\n\xff\n");
+            damaged.extend_from_slice(&bytes[at..]);
+            damaged.extend_from_slice(b"\n\nValues: \n\n");
+            damaged.extend_from_slice(last.as_bytes());
+            let read = read(&damaged, None);
+            let found = read.exchanges.last().unwrap();
+            assert_eq!(
+                &*found.request.statements[0].cql, "SELECT a FROM k.t",
+                "damaged at {at}"
+            );
+        }
+    }
+}

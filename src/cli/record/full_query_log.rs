@@ -1,0 +1,104 @@
+//! Recordings out of Cassandra's full query log.
+
+use std::{
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use cqlens_rehearse::{
+    digest::DigestKey,
+    full_query_log::{FromLog, FullQueryLog, is_dump},
+    left_out::{LeftOut, LeftOutCounts},
+};
+
+use super::Args;
+use crate::cli::{
+    log,
+    recording::{self, Recording},
+    signals::{self, EndPatience, SignalRequest},
+};
+
+/// Whether these are dumps of a full query log, not captures.
+///
+/// # Errors
+/// Some of them are, and others are not.
+pub(super) fn are_dumps(paths: &[PathBuf]) -> anyhow::Result<bool> {
+    // What cannot be read is named where it is opened; a pipe has only one beginning.
+    let is_one = |path: &&PathBuf| path.is_file() && is_dump(path).unwrap_or(false);
+    let dumps: Vec<_> = paths.iter().filter(is_one).collect();
+    if let Some(first) = dumps.first() {
+        ensure!(
+            dumps.len() == paths.len(),
+            "{} is the dump of a full query log: record it apart from captures",
+            first.display()
+        );
+    }
+    Ok(!dumps.is_empty())
+}
+
+/// The first signal ends reading; what was read until then is in the recording.
+const PATIENCE: EndPatience = EndPatience {
+    first: Duration::from_secs(15),
+    again: Duration::ZERO,
+};
+
+/// Records the dumps, one after the other.
+///
+/// # Errors
+/// A dump that cannot be read, a recording that cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    recording::make_folder(&args.output)?;
+    let (key, left_out) = (DigestKey::random(), Arc::<LeftOutCounts>::default());
+    let source = args.captures.source();
+    let recording = Recording::begin(&args.output, &args.record, &source, key, &left_out, true)?;
+    let is_to_end = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_to_end);
+    let end = signals::listen(PATIENCE, move |asked| {
+        if let SignalRequest::Stop(_) = asked {
+            told.store(true, Ordering::Relaxed);
+        }
+    })?;
+    let mut from_log = FromLog::new(args.keyspace.as_deref());
+    let dumps = args.captures.captures.iter();
+    let read: anyhow::Result<()> = dumps
+        .map(|path| read(path, &mut from_log, &recording, &left_out, &is_to_end))
+        .collect();
+    let recorded = recording.end(PATIENCE.first);
+    end.done();
+    read?;
+    log::said(&recorded);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(
+    path: &Path,
+    from_log: &mut FromLog,
+    recording: &Recording,
+    left_out: &LeftOutCounts,
+    is_to_end: &AtomicBool,
+) -> anyhow::Result<()> {
+    let context = || format!("cannot read the full query log {}", path.display());
+    let file = File::open(path).with_context(context)?;
+    let mut log = FullQueryLog::new(BufReader::with_capacity(READ_LEN, file));
+    let taker = recording.taker();
+    while !is_to_end.load(Ordering::Relaxed)
+        && let Some(entry) = log.next_entry().with_context(context)?
+    {
+        match from_log.convert(&entry) {
+            Ok(exchange) => taker.take(&Arc::new(exchange)),
+            Err(why) => left_out.add(why, 1),
+        }
+    }
+    left_out.add(LeftOut::Unread, log.damaged());
+    Ok(())
+}
+
+const READ_LEN: usize = 1 << 20;

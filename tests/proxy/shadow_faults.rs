@@ -1,0 +1,201 @@
+//! A second cluster that changes while requests are copied to it: what it answers later is compared again, and between
+//! clients and the first cluster nothing changes.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use cqlens_client::{Bind, Run, RunOptions};
+use serde_json::json;
+
+use crate::{
+    shadow::{connect, node, proxy, report, runtime, traffic},
+    support::tap::{Tap, assert_passed_unchanged},
+    wire::LIMIT,
+};
+
+/// A way to a node on which nothing moves while it stalls.
+#[derive(Clone, Default)]
+struct Way {
+    stalls: Arc<AtomicBool>,
+    /// Bytes of the node.
+    answered: Arc<AtomicU64>,
+    /// Connections that were closed by the other side.
+    closed: Arc<AtomicU64>,
+}
+
+impl Way {
+    fn open(&self, node: SocketAddr) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let way = self.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(node) else {
+                    return;
+                };
+                let (back, forth) = (way.clone(), way.clone());
+                let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || back.carry(from, to, &back.answered));
+                let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
+                thread::spawn(move || {
+                    forth.carry(client, server, &AtomicU64::new(0));
+                    // What is still on its way back is not answered to anybody.
+                    both.iter()
+                        .for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+                    forth.closed.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        address
+    }
+
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+        let mut bytes = [0; 4_096];
+        while let Ok(length @ 1..) = from.read(&mut bytes) {
+            while self.stalls.load(Ordering::Relaxed) {
+                // Its peer may have gone meanwhile, which is not waited for.
+                if from.set_nonblocking(true).is_ok() && matches!(from.peek(&mut [0]), Ok(0)) {
+                    return;
+                }
+                let _ = from.set_nonblocking(false);
+                thread::sleep(Duration::from_millis(1));
+            }
+            if to.write_all(&bytes[..length]).is_err() {
+                break;
+            }
+            count.fetch_add(length as u64, Ordering::Relaxed);
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    }
+}
+
+/// Does something until it has come true; too long is a failure.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "it does not come true");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_shadow_that_stalls_and_comes_back_is_compared_again() {
+    let runtime = runtime();
+    let (first, other) = (node(&runtime, ""), node(&runtime, ""));
+    let way = Way::default();
+    let folder = tempfile::tempdir().unwrap();
+    let back = Tap::start(first.address());
+    let arguments = ["--no-control-connection", "--shadow-no-discovery"];
+    let proxy = proxy(back.address, way.open(other.address()), folder.path(), &arguments);
+    let front = Tap::start(proxy.address);
+    let rounds = |rounds| runtime.block_on(traffic(front.address, rounds));
+    // What the handshake takes is less.
+    let answers = |since: u64| way.answered.load(Ordering::Relaxed) > since + 2_000;
+    rounds(20);
+    until(|| answers(0));
+
+    way.stalls.store(true, Ordering::Relaxed);
+    let closed = way.closed.load(Ordering::Relaxed);
+    rounds(20);
+    // Both connections have nothing to wait for any more.
+    until(|| way.closed.load(Ordering::Relaxed) > closed + 1);
+    let answered = way.answered.load(Ordering::Relaxed);
+    way.stalls.store(false, Ordering::Relaxed);
+    until(|| {
+        rounds(5);
+        answers(answered)
+    });
+
+    let front = front.finish(LIMIT);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert_passed_unchanged(&front, &back.finish(LIMIT));
+    let report = report(folder.path());
+    let totals = &report["totals"];
+    let skipped = |why: &str| totals["skipped"][why].as_u64().unwrap_or(0);
+    assert!(
+        skipped("timed-out") + skipped("connection-lost") > 0,
+        "{totals:#}"
+    );
+    assert!(
+        report["connections"]["connections_opened"].as_u64() > Some(2),
+        "{report:#}"
+    );
+    assert_eq!(totals["differences"], json!({}), "{totals:#}");
+    assert!(totals["compared"].as_u64() > Some(20), "{totals:#}");
+}
+
+#[test]
+fn a_shadow_whose_schema_changes_is_prepared_again_and_its_new_columns_are_found() {
+    let runtime = runtime();
+    let (first, other) = (node(&runtime, ""), node(&runtime, ""));
+    let folder = tempfile::tempdir().unwrap();
+    let back = Tap::start(first.address());
+    let arguments = ["--no-control-connection", "--shadow-write-keyspaces", "k"];
+    let proxy = proxy(back.address, other.address(), folder.path(), &arguments);
+    let front = Tap::start(proxy.address);
+    const INSERT: &str = "INSERT INTO k.w (a, v) VALUES (?, ?)";
+    const SELECT: &str = "SELECT * FROM k.t WHERE a = ?";
+    let has_row = |key: i32| {
+        let answer = runtime.block_on(async {
+            let mut shadow = connect(other.address()).await;
+            shadow.query(&format!("SELECT v FROM k.w WHERE a = {key}")).await
+        });
+        !answer.unwrap().rows.is_empty()
+    };
+    let read_and_write = |keys: std::ops::Range<i32>| {
+        let last = keys.end - 1;
+        runtime.block_on(async {
+            let mut client = connect(front.address).await;
+            let insert = client.prepare(INSERT).await.unwrap();
+            let select = client.prepare(SELECT).await.unwrap();
+            let options = RunOptions::default();
+            for key in keys {
+                let read = [Bind::int(key)];
+                client.run(Run::Prepared(&select, &read), &options).await.unwrap();
+                let written = [Bind::int(key), Bind::text("secret")];
+                client
+                    .run(Run::Prepared(&insert, &written), &options)
+                    .await
+                    .unwrap();
+            }
+        });
+        until(|| has_row(last));
+    };
+    read_and_write(0..10);
+    runtime.block_on(async {
+        let mut shadow = connect(other.address()).await;
+        shadow.query("ALTER TABLE k.t ADD extra text").await.unwrap();
+        other.forget_prepared();
+    });
+    read_and_write(10..20);
+    let front = front.finish(LIMIT);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert_passed_unchanged(&front, &back.finish(LIMIT));
+    let report = report(folder.path());
+    // Of the reads before the change, the last ones may be answered after it, over the other connection.
+    let differences = report["totals"]["differences"].as_object().unwrap();
+    assert_eq!(differences.keys().collect::<Vec<_>>(), ["columns"], "{report:#}");
+    assert!(
+        (10..20).contains(&differences["columns"].as_u64().unwrap()),
+        "{report:#}"
+    );
+    assert_eq!(report["totals"]["compared"], 40, "{report:#}");
+    assert_eq!(report["totals"]["skipped"], json!({}), "{report:#}");
+    assert!(
+        report["connections"]["unprepared"].as_u64() >= Some(2),
+        "{report:#}"
+    );
+    assert_eq!(
+        report["patterns"][0]["example"]["columns"],
+        json!(["extra"]),
+        "{report:#}"
+    );
+}
