@@ -3,7 +3,8 @@
 use anyhow::Context;
 use serde::Serialize;
 
-use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
+use super::columns;
+use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
 
 /// All rules, in the order of the catalogue.
 #[derive(Serialize)]
@@ -25,6 +26,8 @@ struct RulePage {
     after: &'static str,
     /// How the severity comes about, in words.
     severity: &'static str,
+    /// The severities that these words name, from the least.
+    severities: Vec<Severity>,
     /// What the settings say: `off`, or the severity that findings have at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     severity_limit: Option<String>,
@@ -36,6 +39,8 @@ struct RulePage {
 #[derive(Serialize)]
 struct ThresholdInForce {
     name: &'static str,
+    /// Where the file of settings has it, as a dotted key.
+    setting: String,
     unit: &'static str,
     /// What is in force: the setting, or the default.
     value: f64,
@@ -52,7 +57,7 @@ const FORMAT: &str = "cqlens.rules.v1";
 pub(super) fn catalogue(settings: &Settings) -> anyhow::Result<String> {
     text(&Catalogue {
         format: FORMAT,
-        severity: in_force("severity", SEVERITY_THRESHOLDS, settings),
+        severity: in_force("severity", "severity", SEVERITY_THRESHOLDS, settings),
         rules: RULES
             .iter()
             .map(|rule| rule_page(rule.about(), settings))
@@ -78,16 +83,24 @@ fn rule_page(about: &About, settings: &Settings) -> RulePage {
         before: about.before,
         after: about.after,
         severity: about.severity,
+        severities: columns::severities(about),
         severity_limit: settings.severities.get(about.id).map(ToString::to_string),
-        thresholds: in_force(about.id, about.thresholds, settings),
+        thresholds: in_force(
+            &format!("rules.{}", about.id),
+            about.id,
+            about.thresholds,
+            settings,
+        ),
         needs: about.needs,
         source: about.source,
     }
 }
 
-fn in_force(id: &str, thresholds: &[Threshold], settings: &Settings) -> Vec<ThresholdInForce> {
+/// The thresholds of a rule, or of all severities, which the file of settings has in `table`.
+fn in_force(table: &str, id: &str, thresholds: &[Threshold], settings: &Settings) -> Vec<ThresholdInForce> {
     let in_force = |threshold: &Threshold| ThresholdInForce {
         name: threshold.name,
+        setting: format!("{table}.{}", threshold.name),
         unit: threshold.unit,
         value: settings.threshold(id, threshold),
         default: threshold.default,
@@ -121,6 +134,15 @@ mod tests {
         assert_eq!(rules.len(), RULES.len());
         let set = rules.iter().find(|rule| rule["id"] == about.id).unwrap();
         assert_eq!(set["thresholds"][0]["value"], 7.5);
+        assert_eq!(
+            set["thresholds"][0]["setting"],
+            format!("rules.{}.{}", about.id, threshold.name)
+        );
+        assert_eq!(
+            set["severities"],
+            serde_json::json!(["info", "low", "medium", "high"])
+        );
+        assert_eq!(json["severity"][0]["setting"], "severity.large_share");
         assert_eq!(set["thresholds"][0]["default"], threshold.default);
         assert_eq!(set["severity_limit"], "off");
         assert_eq!(rules[0].get("severity_limit"), None);
