@@ -6,23 +6,35 @@ use serde::Serialize;
 use super::columns;
 use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
 
-/// All rules, in the order of the catalogue.
+/// What `cqlens rules --format json` prints: the catalogue of rules. With a rule's id, it prints that rule alone.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Catalogue {
+    /// `cqlens.rules.v1`.
     format: &'static str,
     /// What the severities of all rules depend on.
     severity: Vec<ThresholdInForce>,
+    /// In the order of the catalogue.
     rules: Vec<RulePage>,
 }
 
+/// A rule.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RulePage {
+    /// Its name in findings and settings; never changed.
     id: &'static str,
+    /// What it looks at: `read shape`, `tombstones`, …
     group: &'static str,
+    /// What it finds, in one sentence.
     summary: &'static str,
+    /// What coordinator and replicas do, and why that costs.
     why: &'static str,
+    /// What to do instead.
     fix: &'static str,
+    /// CQL that it finds.
     before: &'static str,
+    /// CQL that serves the same need well.
     after: &'static str,
     /// How the severity comes about, in words.
     severity: &'static str,
@@ -31,20 +43,29 @@ struct RulePage {
     /// What the settings say: `off`, or the severity that findings have at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     severity_limit: Option<String>,
+    /// The numbers that the severity depends on.
     thresholds: Vec<ThresholdInForce>,
+    /// What the rule must be able to see.
     needs: &'static str,
+    /// The document, setting or class that it comes from.
     source: &'static str,
 }
 
+/// A number that can be set.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ThresholdInForce {
+    /// Its name within the rule.
     name: &'static str,
-    /// Where the file of settings has it, as a dotted key.
+    /// The dotted key in the settings file.
     setting: String,
+    /// What it is counted in.
     unit: &'static str,
     /// What is in force: the setting, or the default.
     value: f64,
+    /// The value without a setting.
     default: f64,
+    /// Where the default comes from.
     origin: &'static str,
 }
 
@@ -119,6 +140,11 @@ mod tests {
     use super::*;
     use cqlens_audit::rules::{self, RuleSeverity};
     use serde_json::Value;
+
+    #[test]
+    fn the_schema_is_what_the_program_writes() {
+        crate::cli::contract::check_schema::<Catalogue>(FORMAT);
+    }
 
     #[test]
     fn every_rule_has_its_thresholds_in_force() {
