@@ -282,3 +282,54 @@ fn a_report_of_an_unknown_format_is_refused_before_anything_is_sent() {
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// A text with every number as 0: they differ between machines and builds.
+fn without_numbers(text: &str) -> String {
+    let mut plain = String::new();
+    for letter in text.chars() {
+        let is_of_number = letter.is_ascii_digit() || plain.ends_with('0') && ",.".contains(letter);
+        match is_of_number {
+            true if plain.ends_with('0') => {}
+            true => plain.push('0'),
+            false => plain.push(letter),
+        }
+    }
+    plain
+}
+
+/// The lines of the README's first block of a language.
+fn readme_block<'r>(readme: &'r str, language: &str) -> Vec<&'r str> {
+    let start = format!("```{language}");
+    let lines = readme.lines().skip_while(|line| *line != start).skip(1);
+    lines.take_while(|line| *line != "```").collect()
+}
+
+#[test]
+fn the_readme_is_short_and_shows_what_the_demo_prints() {
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    assert!(readme.lines().count() <= 90, "{}", readme.lines().count());
+    let printed = String::from_utf8_lossy(&DEMO.output.stdout);
+    let printed: Vec<_> = printed.lines().map(without_numbers).collect();
+    let shown = readme_block(&readme, "text");
+    assert!(shown.len() > 4, "{shown:?}");
+    // Lines are left out, none is changed.
+    for line in shown.iter().filter(|line| **line != "…") {
+        assert!(printed.contains(&without_numbers(line)), "{line}\n{printed:#?}");
+    }
+    let statements = readme_block(&readme, "sql");
+    let comment = statements.iter().position(|line| line.starts_with("--"));
+    let (queries, fix) = statements.split_at(comment.unwrap());
+    let patterns = listed(&DEMO.report, "patterns", "cql");
+    for query in queries {
+        assert!(
+            patterns
+                .iter()
+                .any(|cql| cql.trim_matches('"') == query.trim_end_matches(';')),
+            "{query}"
+        );
+    }
+    let suggested = DEMO.report["findings"].to_string();
+    for statement in &fix[1..] {
+        assert!(suggested.contains(statement.trim_end_matches(';')), "{statement}");
+    }
+}

@@ -7,6 +7,8 @@ mod colour;
 mod command;
 mod completions;
 mod config;
+#[cfg(test)]
+mod contract;
 #[cfg(feature = "demo")]
 mod demo;
 mod diff;

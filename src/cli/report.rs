@@ -18,7 +18,7 @@ pub(super) use args::Args;
 use merged::{Choice, Merged};
 use progress::Progress;
 
-use super::{format, output::today, screen};
+use super::{format, output::today, rules::unknown, screen};
 use crate::sink;
 use cqlens_audit::{
     report::{Baseline, Comparison, Format, ReadReport, Report},
@@ -32,12 +32,13 @@ use cqlens_proxy::files::{self, Limit};
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
 /// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
-    for rule in &args.selection.rule {
-        ensure!(
-            rules::find(rule).is_some(),
-            "there is no rule {rule:?}: `cqlens rules` lists them"
-        );
-    }
+    let wrong = args
+        .selection
+        .rule
+        .iter()
+        .filter(|rule| rules::find(rule).is_none());
+    let wrong: Vec<_> = wrong.map(|rule| unknown(rule)).collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let format = format::chosen(args.format, args.output.as_deref(), Format::Md)?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let choice = Choice {
@@ -348,10 +349,19 @@ pub(in crate::cli) mod tests {
             assert!(written("shop.items").contains("ALLOW FILTERING"), "{ending}");
             assert!(!written("orders").contains("ALLOW FILTERING"), "{ending}");
         }
-        let error = run_typed(&typed(&[&from, "--rule", "no-such-rule"])).unwrap_err();
-        assert!(
-            error.to_string().contains("there is no rule \"no-such-rule\""),
-            "{error}"
+        let wrong = [
+            "--rule",
+            "alow-filtering",
+            "--rule",
+            "timeouts",
+            "--rule",
+            "xyzzy",
+        ];
+        let error = run_typed(&typed(&[&[from.as_str()], &wrong[..]].concat())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no rule is called \"alow-filtering\": is it `allow-filtering`?\n\
+             no rule is called \"xyzzy\": `cqlens rules` lists all"
         );
     }
 

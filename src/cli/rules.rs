@@ -1,5 +1,6 @@
-//! `cqlens rules [ID]`: the catalogue, and each rule's page; `docs/rules.md` is all pages in one document.
+//! `cqlens rules [ID]`: the catalogue, and each rule's page; `docs/rules.md` is both in one document.
 
+mod columns;
 mod json;
 
 use std::{
@@ -65,7 +66,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     };
     let chosen = args.id.as_deref().map(find).transpose()?;
     let text = match (format, chosen) {
-        (RulesFormat::Text, None) => catalogue(),
+        (RulesFormat::Text, None) => catalogue(settings),
         (RulesFormat::Md, None) => document(),
         (RulesFormat::Text | RulesFormat::Md, Some(about)) => page(about, 1, settings),
         (RulesFormat::Json, None) => json::catalogue(settings)?,
@@ -86,41 +87,24 @@ fn find(id: &str) -> anyhow::Result<&'static About> {
     }
 }
 
-fn catalogue() -> String {
-    let widest = |text: fn(&About) -> &'static str| RULES.iter().map(|rule| text(rule.about()).len()).max();
-    let id_width = widest(|about| about.id).unwrap_or(0);
-    let group_width = widest(|about| about.group).unwrap_or(0);
-    let mut text = String::new();
-    for rule in RULES {
-        let about = rule.about();
-        text += &format!(
-            "{:id_width$}  {:group_width$}  {}\n",
-            about.id, about.group, about.summary
-        );
-    }
-    text + "\n`cqlens rules ID` explains a rule.\n"
+/// The table of all rules, with what is set.
+fn catalogue(settings: &Settings) -> String {
+    columns::text(settings)
+        + "\nThresholds are settings: `name = value` below `[rules.ID]` in cqlens.toml. `cqlens rules ID` explains a rule.\n"
 }
 
-/// All pages, by group, behind a table of contents.
+/// All pages behind a table of contents, by group.
 fn document() -> String {
-    let mut groups: Vec<_> = RULES.iter().map(|rule| rule.about().group).collect();
-    groups.dedup();
-    let (mut contents, mut pages) = (String::new(), String::new());
-    for group in groups {
-        contents += &format!("\n**{}**\n\n", capitalized(group));
-        for about in RULES
-            .iter()
-            .map(|rule| rule.about())
-            .filter(|about| about.group == group)
-        {
-            contents += &format!("- [`{0}`](#{0}): {1}\n", about.id, about.summary);
-            pages += &format!("\n{}", page(about, 2, &Settings::default()));
-        }
-    }
+    let settings = Settings::default();
+    let rules = columns::groups().into_iter().flat_map(|(_, rules)| rules);
+    let pages: String = rules
+        .map(|about| format!("\n{}", page(about, 2, &settings)))
+        .collect();
     format!(
-        "# The rules of cqlens\n\n{}\n{contents}\n{}{pages}",
+        "# The rules of cqlens\n\n{}\n{}\n{}{pages}",
         wrapped(INTRODUCTION, ""),
-        severities(&Settings::default())
+        columns::markdown(&settings),
+        severities(&settings)
     )
 }
 
@@ -139,7 +123,7 @@ const SEVERITIES: &str = "Each rule says how bad one execution is. What that mea
      `severity = \"off\"` (or `\"info\"`, `\"low\"`, `\"medium\"`) below `[rules.ID]`.";
 
 const INTRODUCTION: &str = "What `cqlens` says of traffic, and why. Every finding carries its numbers; its severity follows what it costs \
-     there, as each page says. This document is printed by `cqlens rules --markdown`, a single page by `cqlens rules ID`.";
+     there, as each page says. This document is printed by `cqlens rules --format md`, a single page by `cqlens rules ID`.";
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
@@ -213,11 +197,16 @@ const WIDTH: usize = 96;
 
 /// The text in lines of [`WIDTH`]; lines after the first begin with `indent`.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
-    let mut wrapped = String::with_capacity(text.len() + text.len() / WIDTH * (1 + indent.len()));
+    wrapped_at(WIDTH, text, indent)
+}
+
+/// The same in lines of another width.
+fn wrapped_at(line_width: usize, text: &str, indent: &str) -> String {
+    let mut wrapped = String::with_capacity(text.len() + text.len() / line_width * (1 + indent.len()));
     let mut width = 0;
     for word in text.split_whitespace() {
         let length = word.chars().count();
-        if width > 0 && width + 1 + length > WIDTH {
+        if width > 0 && width + 1 + length > line_width {
             wrapped += "\n";
             wrapped += indent;
             width = indent.len();
@@ -245,14 +234,12 @@ mod tests {
 
     #[test]
     fn the_catalogue_has_a_line_for_every_rule() {
-        let text = catalogue();
+        let text = catalogue(&Settings::default());
         for rule in RULES {
             let about = rule.about();
             let line = text.lines().find(|line| line.starts_with(about.id)).unwrap();
-            assert!(
-                line.contains(about.group) && line.ends_with(about.summary),
-                "{line}"
-            );
+            let begins = about.summary.split(' ').take(4).collect::<Vec<_>>().join(" ");
+            assert!(line.contains(&begins), "{line}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `packaging/archive.sh`: what is in the archive, and that it is the same each time.
+//! What is shipped: `packaging/archive.sh`, what is in its archive, and that it is the same each time; and the container's recipe.
 
 use std::{
     fs::{self, Permissions},
@@ -62,4 +62,22 @@ fn an_archive_has_the_program_and_what_its_readers_need() {
             "{file}: {listed}"
         );
     }
+}
+
+#[test]
+fn the_container_is_built_with_the_pinned_toolchain_and_runs_as_nobody() {
+    let read = |name: &str| fs::read_to_string(checkout().join(name)).unwrap();
+    let pinned = read("rust-toolchain.toml");
+    let version = pinned
+        .lines()
+        .find_map(|line| line.strip_prefix("channel = "))
+        .unwrap();
+    let recipe = read("packaging/Dockerfile");
+    let base = format!("FROM rust:{}-alpine AS build", version.trim_matches('"'));
+    assert!(recipe.lines().any(|line| line == base), "{base}");
+    let (_, shipped) = recipe.split_once("FROM scratch\n").unwrap();
+    assert!(
+        shipped.contains("USER 65532:65532") && !shipped.contains("RUN "),
+        "{shipped}"
+    );
 }

@@ -150,6 +150,47 @@ fn the_examples_of_deployments_are_understood() {
     }
 }
 
+/// The settings of the service, in folders of this test's.
+#[test]
+fn the_settings_of_the_service_pass_a_check_and_its_reload_makes_one() {
+    let deploy = |name: &str| {
+        let path = format!("{}/examples/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+        fs::read_to_string(path).unwrap()
+    };
+    let folder = File::new("secret\n");
+    let state = folder.below("");
+    let password = folder.path().display().to_string();
+    let settings = deploy("cqlens.toml")
+        .replace("/var/lib/cqlens/", &state)
+        .replace("# username", "username")
+        .replace("# password-file", "password-file")
+        .replace("/run/credentials/cqlens.service/password", &password);
+    assert!(
+        settings.contains(&format!("\npassword-file = \"{password}\"\n")),
+        "{settings}"
+    );
+    let settings = File::new(&settings);
+    let output = run(
+        &["proxy", "--check", "--config", settings.path().to_str().unwrap()],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+
+    let unit = deploy("cqlens.service");
+    let commands = |what: &str| -> Vec<String> {
+        let lines = unit.lines().filter_map(|line| line.strip_prefix(what));
+        lines.map(ToOwned::to_owned).collect()
+    };
+    let start = commands("ExecStart=");
+    assert_eq!(
+        commands("ExecReload="),
+        [
+            start[0].replace(" proxy ", " proxy --check "),
+            "/bin/kill -HUP $MAINPID".to_owned()
+        ]
+    );
+}
+
 #[test]
 fn a_check_opens_the_files_and_binds_nothing() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -3,43 +3,69 @@
 use anyhow::Context;
 use serde::Serialize;
 
-use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
+use super::columns;
+use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
 
-/// All rules, in the order of the catalogue.
+/// What `cqlens rules --format json` prints: the catalogue of rules. With a rule's id, it prints that rule alone.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Catalogue {
+    /// `cqlens.rules.v1`.
     format: &'static str,
     /// What the severities of all rules depend on.
     severity: Vec<ThresholdInForce>,
+    /// In the order of the catalogue.
     rules: Vec<RulePage>,
 }
 
+/// A rule.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RulePage {
+    /// Its name in findings and settings; never changed.
     id: &'static str,
+    /// What it looks at: `read shape`, `tombstones`, …
     group: &'static str,
+    /// What it finds, in one sentence.
     summary: &'static str,
+    /// What coordinator and replicas do, and why that costs.
     why: &'static str,
+    /// What to do instead.
     fix: &'static str,
+    /// CQL that it finds.
     before: &'static str,
+    /// CQL that serves the same need well.
     after: &'static str,
     /// How the severity comes about, in words.
     severity: &'static str,
+    /// The severities that these words name, from the least.
+    severities: Vec<Severity>,
     /// What the settings say: `off`, or the severity that findings have at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     severity_limit: Option<String>,
+    /// The numbers that the severity depends on.
     thresholds: Vec<ThresholdInForce>,
+    /// What the rule must be able to see.
     needs: &'static str,
+    /// The document, setting or class that it comes from.
     source: &'static str,
 }
 
+/// A number that can be set.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ThresholdInForce {
+    /// Its name within the rule.
     name: &'static str,
+    /// The dotted key in the settings file.
+    setting: String,
+    /// What it is counted in.
     unit: &'static str,
     /// What is in force: the setting, or the default.
     value: f64,
+    /// The value without a setting.
     default: f64,
+    /// Where the default comes from.
     origin: &'static str,
 }
 
@@ -52,7 +78,7 @@ const FORMAT: &str = "cqlens.rules.v1";
 pub(super) fn catalogue(settings: &Settings) -> anyhow::Result<String> {
     text(&Catalogue {
         format: FORMAT,
-        severity: in_force("severity", SEVERITY_THRESHOLDS, settings),
+        severity: in_force("severity", "severity", SEVERITY_THRESHOLDS, settings),
         rules: RULES
             .iter()
             .map(|rule| rule_page(rule.about(), settings))
@@ -78,16 +104,24 @@ fn rule_page(about: &About, settings: &Settings) -> RulePage {
         before: about.before,
         after: about.after,
         severity: about.severity,
+        severities: columns::severities(about),
         severity_limit: settings.severities.get(about.id).map(ToString::to_string),
-        thresholds: in_force(about.id, about.thresholds, settings),
+        thresholds: in_force(
+            &format!("rules.{}", about.id),
+            about.id,
+            about.thresholds,
+            settings,
+        ),
         needs: about.needs,
         source: about.source,
     }
 }
 
-fn in_force(id: &str, thresholds: &[Threshold], settings: &Settings) -> Vec<ThresholdInForce> {
+/// The thresholds of a rule, or of all severities, which the file of settings has in `table`.
+fn in_force(table: &str, id: &str, thresholds: &[Threshold], settings: &Settings) -> Vec<ThresholdInForce> {
     let in_force = |threshold: &Threshold| ThresholdInForce {
         name: threshold.name,
+        setting: format!("{table}.{}", threshold.name),
         unit: threshold.unit,
         value: settings.threshold(id, threshold),
         default: threshold.default,
@@ -108,6 +142,11 @@ mod tests {
     use serde_json::Value;
 
     #[test]
+    fn the_schema_is_what_the_program_writes() {
+        crate::cli::contract::check_schema::<Catalogue>(FORMAT);
+    }
+
+    #[test]
     fn every_rule_has_its_thresholds_in_force() {
         let about = rules::find("in-partition-key").unwrap().about();
         let threshold = &about.thresholds[0];
@@ -121,6 +160,15 @@ mod tests {
         assert_eq!(rules.len(), RULES.len());
         let set = rules.iter().find(|rule| rule["id"] == about.id).unwrap();
         assert_eq!(set["thresholds"][0]["value"], 7.5);
+        assert_eq!(
+            set["thresholds"][0]["setting"],
+            format!("rules.{}.{}", about.id, threshold.name)
+        );
+        assert_eq!(
+            set["severities"],
+            serde_json::json!(["info", "low", "medium", "high"])
+        );
+        assert_eq!(json["severity"][0]["setting"], "severity.large_share");
         assert_eq!(set["thresholds"][0]["default"], threshold.default);
         assert_eq!(set["severity_limit"], "off");
         assert_eq!(rules[0].get("severity_limit"), None);

@@ -58,7 +58,7 @@ pub use diff::{
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
 };
 #[cfg(feature = "json-schema")]
-pub use json_schema::{json_reference, json_schemas};
+pub use json_schema::{json_reference, json_schema_of, json_schemas};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionWeight,

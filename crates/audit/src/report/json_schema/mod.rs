@@ -1,5 +1,5 @@
-//! The JSON Schemas of a report, of two beside each other and of a comparison of clusters, and a reference of their fields: out of the types and their comments, so
-//! that neither says anything else than the code.
+//! The JSON Schemas of a report, of a diff of two reports and of a comparison of clusters, and a reference of the fields of these
+//! and other forms: out of the types and their comments, so that neither says anything else than the code.
 //!
 //! Schemas leave objects open: a later version may add fields.
 
@@ -15,13 +15,14 @@ pub use reference::json_reference;
 /// The formats with their JSON Schemas (draft 2020-12).
 pub fn json_schemas() -> [(&'static str, Value); 3] {
     [
-        (FORMAT, schema_of::<Report>(FORMAT)),
-        (DIFF_FORMAT, schema_of::<ReportDiff>(DIFF_FORMAT)),
-        (COMPARISON_FORMAT, schema_of::<Comparison>(COMPARISON_FORMAT)),
+        (FORMAT, json_schema_of::<Report>(FORMAT)),
+        (DIFF_FORMAT, json_schema_of::<ReportDiff>(DIFF_FORMAT)),
+        (COMPARISON_FORMAT, json_schema_of::<Comparison>(COMPARISON_FORMAT)),
     ]
 }
 
-fn schema_of<Form: JsonSchema>(format: &str) -> Value {
+/// The JSON Schema (draft 2020-12) of a form, with its format as the title.
+pub fn json_schema_of<Form: JsonSchema>(format: &str) -> Value {
     let settings = SchemaSettings::draft2020_12()
         .for_serialize()
         .with_transform(RecursiveTransform(in_plain_words));

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::json_schemas;
-
-/// Name, type, unit and meaning of every field, as one Markdown document.
-pub fn json_reference() -> String {
+/// Name, type, unit and meaning of every field of these formats, as one Markdown document.
+pub fn json_reference(schemas: &[(&str, Value)]) -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut described = BTreeSet::new();
-    for (format, schema) in json_schemas() {
-        text += &section(format, &schema);
+    for (format, schema) in schemas {
+        text += &section(format, schema);
         let mut names = Vec::new();
         references(&schema["properties"], &mut names);
         let mut at = 0;
@@ -19,7 +17,7 @@ pub fn json_reference() -> String {
             at += 1;
             let definition = &schema["$defs"][&name];
             references(definition, &mut names);
-            // Both formats speak of findings' severities, of statements' ids, ...
+            // All formats speak of findings' severities, of statements' ids, ...
             if described.insert(name.clone()) {
                 text += &section(&name, definition);
             }
