@@ -273,7 +273,7 @@ until = 'soon'
         "c.toml:9:1: [[accept]]: owner is missing",
         "c.toml:9:1: [[accept]]: reason is missing",
         "c.toml:11:1: onwer: no part of an acceptance; is it `owner`?",
-        "c.toml:12:9: until: `soon` is not a day",
+        "c.toml:12:9: until: `soon` is not a date",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     for (line, expected) in lines.iter().zip(expected) {

@@ -235,11 +235,11 @@ fn mistakes_in_acceptances_are_told_with_their_place() {
         (accept("owner = ' '"), "c.toml:2: owner: it must not be empty"),
         (
             accept("until = 'soon'"),
-            "c.toml:2: until: `soon` is not a day such as 2027-03-01",
+            "c.toml:2: until: `soon` is not a date such as 2027-03-01",
         ),
         (
             accept("until = 2027-03-01T10:00:00Z"),
-            "c.toml:2: until: `2027-03-01T10:00:00Z` is not a day",
+            "c.toml:2: until: `2027-03-01T10:00:00Z` is not a date",
         ),
         (
             "[[accept]]\nrule = 'timeouts'\nreason = 'r'\nuntil = 2027-03-01".to_owned(),
