@@ -134,6 +134,20 @@ impl Scope {
         is_there && (self.is_all() || is_worth_it)
     }
 
+    /// Whether the driver of this number in [`programs::ALL`] is sent that way. What is the same code for all drivers is
+    /// shared out among them: the forms of cluster mode, and the modes behind TLS.
+    fn sends(&self, driver: usize, place: Place, mode: Mode) -> bool {
+        if *self != Self::Bounded {
+            return true;
+        }
+        let shared_out: &[Mode] = match place {
+            Place::Ring => &[Mode::Ports, Mode::Shared, Mode::Routes],
+            Place::MutualTls => &[Mode::Passthrough, Mode::Cluster],
+            Place::OneNode | Place::Tls => &[],
+        };
+        !shared_out.contains(&mode) || shared_out[driver % shared_out.len()] == mode
+    }
+
     /// Whether nodes are ended and started again: half of the time that all the rest takes.
     fn has_outages(&self) -> bool {
         *self != Self::Bounded
@@ -164,7 +178,7 @@ impl Scope {
 /// A driver in one of its dialects.
 type Spoken<'a> = (&'a Program, Dialect);
 
-fn jobs<'a>(spoken: &[Spoken<'a>], place: Place, mode: Mode) -> Vec<Job<'a>> {
+fn jobs<'a>(scope: &Scope, spoken: &[Spoken<'a>], place: Place, mode: Mode) -> Vec<Job<'a>> {
     let job = |&(program, dialect): &Spoken<'a>| Job {
         program,
         dialect,
@@ -173,7 +187,11 @@ fn jobs<'a>(spoken: &[Spoken<'a>], place: Place, mode: Mode) -> Vec<Job<'a>> {
     };
     // The other forms are the same code for all dialects.
     let is_worth_it = |job: &Job<'_>| !mode.is_other_form() || job.dialect == job.program.dialects[0];
-    let jobs = spoken.iter().map(job);
+    let is_sent = |(program, _): &&Spoken<'a>| {
+        let number = programs::ALL.iter().position(|(name, _)| *name == program.name);
+        number.is_none_or(|number| scope.sends(number, place, mode))
+    };
+    let jobs = spoken.iter().filter(is_sent).map(job);
     jobs.filter(|job| !job.is_pointless() && is_worth_it(job))
         .collect()
 }
@@ -218,7 +236,7 @@ fn no_driver_notices_the_proxy() {
             .iter()
             .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)));
         let all = fronts.flat_map(|(place, front)| {
-            let jobs = jobs(&spoken, place, front.mode).into_iter();
+            let jobs = jobs(&scope, &spoken, place, front.mode).into_iter();
             jobs.map(move |job| (job, front))
         });
         table.add(sessions(all.collect(), &certificates));
@@ -233,7 +251,14 @@ fn no_driver_notices_the_proxy() {
         // Whatever comes of the outages, this is known.
         write(&table);
         for lookers in scope.lookers(&programs).chunks(LOOK_ON) {
-            table.add(outages(lookers, &placed, &mut one, &mut ring, &certificates));
+            table.add(outages(
+                &scope,
+                lookers,
+                &placed,
+                &mut one,
+                &mut ring,
+                &certificates,
+            ));
             write(&table);
         }
     }
@@ -246,6 +271,27 @@ fn no_driver_notices_the_proxy() {
     assert!(table.runs() > 0, "nothing was run");
     let complaints = table.complaints();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_way_has_a_driver_where_they_are_shared_out() {
+    let drivers = |place: Place, mode: Mode| {
+        let sent = (0..programs::ALL.len()).filter(|&driver| Scope::Bounded.sends(driver, place, mode));
+        sent.count()
+    };
+    for mode in [Mode::Direct, Mode::Cluster] {
+        assert_eq!(drivers(Place::Ring, mode), programs::ALL.len());
+    }
+    for mode in [Mode::Ports, Mode::Shared, Mode::Routes] {
+        assert!((2..=3).contains(&drivers(Place::Ring, mode)), "{mode:?}");
+    }
+    for mode in [Mode::Passthrough, Mode::Cluster] {
+        assert_eq!(
+            drivers(Place::MutualTls, mode),
+            programs::ALL.len() / 2,
+            "{mode:?}"
+        );
+    }
 }
 
 #[test]
@@ -279,6 +325,7 @@ fn write(table: &Table<'_>) {
 
 /// What drivers see while nodes fall silent, end and come back; on one node and on three at the same time.
 fn outages<'a>(
+    scope: &Scope,
     lookers: &[Spoken<'a>],
     placed: &[(Place, Vec<Front>)],
     one: &mut Cassandra,
@@ -290,7 +337,7 @@ fn outages<'a>(
         fronts
             .iter()
             .flat_map(|front| {
-                let jobs = jobs(lookers, place, front.mode).into_iter();
+                let jobs = jobs(scope, lookers, place, front.mode).into_iter();
                 jobs.map(move |job| (job, front))
             })
             .collect()

@@ -71,6 +71,7 @@ fn want_unknown(live: &Live, request: &Request<'_>) {
 }
 
 /// What a response that is no rows changes.
+#[inline(never)]
 fn follow(
     live: &Live,
     builder: &mut ExchangeBuilder,
@@ -99,6 +100,7 @@ fn follow(
 }
 
 /// Takes over what a PREPARED result says.
+#[cold]
 fn learn(
     live: &Live,
     builder: &mut ExchangeBuilder,

@@ -67,13 +67,14 @@ impl Pipeline {
         observer: Observer,
         relating: Relating,
     ) -> Self {
+        let clock = Clock::start();
         Self {
-            clock: Clock::start(),
+            clock,
             clients: ClientIds::default(),
             builder: ExchangeBuilder::new(&live, key),
             recorder: WindowRecorder::new(key),
             repeated: RepeatedColumns::default(),
-            sequences: SequenceRecorder::new(&live, key, relating),
+            sequences: SequenceRecorder::new(&live, key, relating, clock),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
@@ -179,9 +180,7 @@ impl Pipeline {
             return false;
         }
         if self.builder.refresh() {
-            open.forget_ids();
-            self.recorder.forget_ids();
-            self.sequences.forget_ids();
+            self.forget_ids(open);
         }
         let mut execution = self.builder.execution(request, raw, session);
         let is_observed = self.observer.at_work().is_some();
@@ -243,6 +242,14 @@ impl Pipeline {
         false
     }
 
+    /// Ids of statements and tables mean others from now on.
+    #[cold]
+    fn forget_ids(&mut self, open: &mut OpenWindow) {
+        open.forget_ids();
+        self.recorder.forget_ids();
+        self.sequences.forget_ids();
+    }
+
     /// Counts an exchange in the window.
     #[inline]
     fn record(
@@ -294,6 +301,7 @@ impl Pipeline {
 }
 
 /// Counts a connection that the server has taken.
+#[cold]
 fn count_connection(open: &mut OpenWindow, session: &Session, raw: &RawExchange, startup: &Startup<'_>) {
     let version = raw.request.header.version.number();
     let is_compressed = startup.compression() != Compression::None;
@@ -335,6 +343,7 @@ fn is_before_startup(session: &Session, raw: &RawExchange) -> bool {
     is_statement && (raw.response.is_some() || !session.is_recorded)
 }
 
+#[cold]
 fn count_before_startup(open: &mut OpenWindow, session: &Session, raw: &RawExchange) {
     let coverage = &mut open.window.coverage;
     coverage.audited += 1;
@@ -345,6 +354,7 @@ fn count_before_startup(open: &mut OpenWindow, session: &Session, raw: &RawExcha
     }
 }
 
+#[cold]
 fn count_missing(coverage: &mut Coverage, missing: &MissingRequests) {
     coverage.dropped += missing.requests;
     for (opcode, count) in missing.opcodes.iter().filter(|(_, count)| *count > 0) {

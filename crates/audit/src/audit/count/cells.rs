@@ -26,6 +26,7 @@ pub fn count(
     }
 }
 
+#[inline(never)]
 fn count_some(cells: &Cells, at: Moment, window: &mut Window, tables: &mut Tables) {
     for inserted in cells.inserted() {
         tables.count(&inserted.table, |table| {

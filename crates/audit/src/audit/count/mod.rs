@@ -119,18 +119,29 @@ impl WindowRecorder {
         // What failed is read again.
         let is_part = execution.first_page && matches!(exchange.outcome, Outcome::Rows { .. });
         if let (Some(range), true) = (exchange.token_range, is_part) {
-            self.settle(window);
-            let repeat = uncompared.and_then(|uncompared| self.compare(window, &uncompared));
-            // What was in flight already is counted already.
-            if repeat != Some(Repeat::InFlight) {
-                self.ring_scans
-                    .note(execution.analysis.id, exchange.host, range, window);
-            }
+            self.compare_part(window, (execution.analysis.id, exchange.host), range, uncompared);
         } else if let Some(uncompared) = uncompared {
             self.uncompared.push(uncompared);
             if self.uncompared.len() >= Self::TOGETHER {
                 self.settle(window);
             }
+        }
+    }
+
+    /// Compares a read of a part of the ring at once, and notes the part.
+    #[cold]
+    fn compare_part(
+        &mut self,
+        window: &mut Window,
+        (pattern, host): (PatternId, u64),
+        range: (i64, i64),
+        uncompared: Option<Uncompared>,
+    ) {
+        self.settle(window);
+        let repeat = uncompared.and_then(|uncompared| self.compare(window, &uncompared));
+        // What was in flight already is counted already.
+        if repeat != Some(Repeat::InFlight) {
+            self.ring_scans.note(pattern, host, range, window);
         }
     }
 

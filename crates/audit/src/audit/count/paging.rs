@@ -91,6 +91,7 @@ impl OpenReads {
     }
 
     /// A read waits for its next page.
+    #[inline(never)]
     pub(crate) fn wait(
         &mut self,
         next_page: u64,

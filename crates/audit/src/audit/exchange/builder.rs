@@ -363,6 +363,7 @@ impl ExchangeBuilder {
     }
 
     /// The partitions in the rows of a scan of one table.
+    #[inline(never)]
     fn scan_rows(&mut self, decoded: DecodedExchange<'_>, execution: &Execution) -> Option<ScannedRows> {
         let DecodedExchange { raw, request, answer } = decoded;
         let rows = answer.rows?;

@@ -91,6 +91,7 @@ impl ReplicaLookup {
 
 impl Ring {
     /// As `known`, or found and known from now on.
+    #[cold]
     fn of_keyspace(&self, keyspace: &str, known: &mut HashMap<Box<str>, Placed, RandomState>) -> Placed {
         if let Some(placed) = known.get(keyspace) {
             return placed.clone();
@@ -147,11 +148,14 @@ impl Coordinator {
     pub(crate) fn node(&mut self, ReplicaLookup { ring, .. }: &ReplicaLookup) -> Option<u16> {
         match self.found {
             Some((version, node)) if version == ring.version => node,
-            _ => {
-                let node = self.address.and_then(|address| ring.cluster.node_at(address));
-                self.found = Some((ring.version, node));
-                node
-            }
+            _ => self.find(ring),
         }
+    }
+
+    #[cold]
+    fn find(&mut self, ring: &Ring) -> Option<u16> {
+        let node = self.address.and_then(|address| ring.cluster.node_at(address));
+        self.found = Some((ring.version, node));
+        node
     }
 }

@@ -82,6 +82,8 @@ impl Level {
 pub(super) struct Spending {
     /// The part of a processor that may be used.
     budget: f64,
+    /// What it takes to read the clock, in nanoseconds: only calls that are timed do.
+    clock: i64,
     level: Level,
     /// Calls until the next one that is timed.
     calls_left: u32,
@@ -101,9 +103,6 @@ const ONE_IN: u32 = 64;
 /// What takes longer was interrupted; in nanoseconds.
 const LONGEST: i64 = 250_000;
 
-/// About what it takes to read the clock, in nanoseconds: only calls that are timed do.
-const CLOCK: i64 = 20;
-
 /// In nanoseconds.
 const SECOND: f64 = 1e9;
 
@@ -112,10 +111,11 @@ const SECOND: f64 = 1e9;
 const MOST_PAID: u64 = 59;
 
 impl Spending {
-    /// Nothing spent yet of a budget that is a part of a processor.
-    pub(super) fn of(budget: f64) -> Self {
+    /// Nothing spent yet of a budget that is a part of a processor, with a clock that takes so many nanoseconds to read.
+    pub(super) fn of(budget: f64, clock: i64) -> Self {
         Self {
             budget,
+            clock,
             level: Level::for_budget(budget),
             calls_left: ONE_IN,
             state: 1,
@@ -139,19 +139,12 @@ impl Spending {
         true
     }
 
-    /// What all calls take for which this one was timed, in nanoseconds.
-    pub(super) fn of_all(began: i64, ended: i64) -> u64 {
-        Self::timed(began, ended).unsigned_abs() * u64::from(ONE_IN)
-    }
-
-    fn timed(began: i64, ended: i64) -> i64 {
-        let took = ended.saturating_sub(began).saturating_sub(CLOCK);
-        took.clamp(0, LONGEST)
-    }
-
-    /// A timed call took from `began` to `ended`, in nanoseconds.
-    pub(super) fn took(&mut self, began: i64, ended: i64) {
-        self.timed += Self::timed(began, ended);
+    /// A timed call took from `began` to `ended`, in nanoseconds. What all calls take for which it was timed, likewise.
+    pub(super) fn took(&mut self, began: i64, ended: i64) -> u64 {
+        let took = ended.saturating_sub(began).saturating_sub(self.clock);
+        let timed = took.clamp(0, LONGEST);
+        self.timed += timed;
+        timed.unsigned_abs() * u64::from(ONE_IN)
     }
 
     /// So many seconds have passed, and limits have left something out in them or not.
@@ -186,6 +179,9 @@ mod tests {
     use crate::audit::sequence::attention::{Attention, Look};
 
     const BUDGET: f64 = 0.03;
+
+    /// In nanoseconds.
+    const CLOCK: i64 = 20;
 
     /// The levels of so many seconds, of traffic that would use this share of the time at 100 %.
     fn levels(begin: Level, share: f64, seconds: usize) -> Vec<u32> {
@@ -248,13 +244,13 @@ mod tests {
 
     #[test]
     fn the_share_of_the_time_is_that_of_the_calls_which_were_timed() {
-        let mut spending = Spending::of(BUDGET);
+        let mut spending = Spending::of(BUDGET, CLOCK);
         let calls = 200_000;
         let timed = (0..calls).filter(|_| spending.times_next()).count();
         let mean = f64::from(calls) / timed as f64;
         assert!((60.0..68.0).contains(&mean), "{mean}");
 
-        let mut spending = Spending::of(BUDGET);
+        let mut spending = Spending::of(BUDGET, CLOCK);
         // 100,000 calls in a second, of which each takes 600 ns: 6 % of the time.
         for _ in 0..100_000 {
             if spending.times_next() {
@@ -263,13 +259,13 @@ mod tests {
         }
         spending.passed(1, true);
         assert!((46..=54).contains(&spending.level.0), "{:?}", spending.level);
-        assert_eq!(Spending::of_all(7_000, 7_600 + CLOCK), 64 * 600);
-        assert_eq!(Spending::of_all(7_000, 7_010), 0, "the clock");
+        assert_eq!(spending.took(7_000, 7_600 + CLOCK), 64 * 600);
+        assert_eq!(spending.took(7_000, 7_010), 0, "the clock");
     }
 
     #[test]
     fn a_call_that_was_interrupted_counts_as_a_long_one() {
-        let mut spending = Spending::of(BUDGET);
+        let mut spending = Spending::of(BUDGET, CLOCK);
         spending.took(0, 50_000_000);
         spending.passed(1, true);
         assert_eq!(spending.level, Level(110), "one of 50 ms would be 3 s");
@@ -282,7 +278,7 @@ mod tests {
     fn used(budget: f64, requests: i64, seconds: i64) -> f64 {
         const LENGTH: i64 = 1_000_000_000;
         let relating = Relating::default();
-        let mut spending = Spending::of(budget);
+        let mut spending = Spending::of(budget, CLOCK);
         let mut attention = Attention::new(spending.limits(relating).requests);
         let (mut clock, mut was_limited, mut used) = (0, false, 0);
         for request in 0..requests * seconds {

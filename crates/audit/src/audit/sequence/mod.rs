@@ -35,7 +35,7 @@ use crate::{
         exchange::{DecodedExchange, Exchange, Execution, NamedKeys, outcome::Outcome},
         statement::analysis::NamedTable,
     },
-    capture::Moment,
+    capture::{Clock, Moment},
     catalog::Live,
     window::{PatternId, Sequences, Window},
 };
@@ -92,12 +92,12 @@ pub(crate) struct SequenceRecorder {
 
 impl SequenceRecorder {
     /// Nothing seen yet.
-    pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating) -> Self {
+    pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating, clock: Clock) -> Self {
         let most = match relating.budget {
             Some(_) => Level::MOST_OF_ALL.of(relating),
             None => relating,
         };
-        let spending = relating.budget.map(Spending::of);
+        let spending = relating.budget.map(|budget| Spending::of(budget, clock.takes()));
         let limits = spending
             .as_ref()
             .map_or(relating, |spending| spending.limits(relating));
@@ -157,9 +157,8 @@ impl SequenceRecorder {
     /// What was to be timed took from `began` to `ended`.
     pub(crate) fn took(&mut self, began: Moment, ended: Moment, window: &mut Window) {
         let (began, ended) = (began.unix_nanoseconds(), ended.unix_nanoseconds());
-        window.coverage.relating_us += Spending::of_all(began, ended) / 1_000;
         if let Some(spending) = &mut self.spending {
-            spending.took(began, ended);
+            window.coverage.relating_us += spending.took(began, ended) / 1_000;
         }
     }
 
@@ -496,8 +495,12 @@ mod tests {
 
     #[test]
     fn ever_new_statements_take_no_memory() {
-        let mut recorder =
-            SequenceRecorder::new(&Arc::new(Live::default()), HashKey::random(), Relating::default());
+        let mut recorder = SequenceRecorder::new(
+            &Arc::new(Live::default()),
+            HashKey::random(),
+            Relating::default(),
+            Clock::start(),
+        );
         let most = Sequences::MOST as u64;
         (0..2 * most).for_each(|id| recorder.count_request(PatternId(id)));
         recorder.count_request(PatternId(0));

@@ -138,7 +138,8 @@ impl ClientIds {
     /// Names that are kept, however few connections have them.
     const FEW: usize = 4_096;
 
-    /// The id of the client called `name`.
+    /// The id of the client called `name`. Sessions keep theirs.
+    #[cold]
     pub(crate) fn of(&mut self, name: &Arc<str>) -> ClientId {
         if let Some(&id) = self.known.get(name) {
             return id;
