@@ -246,7 +246,7 @@ pub(in crate::cli) mod tests {
         let notices = report["coverage"]["notices"].to_string();
         assert!(notices.contains("2.cqlens.json was left out"), "{notices}");
         assert!(
-            notices.contains("Nobody watched for 2 h of the time"),
+            notices.contains("Nothing was observed for 2 h of the time"),
             "{notices}"
         );
         assert_eq!(report["window"]["gaps"][0]["start"], "2026-11-21T08:00:00Z");

@@ -26,7 +26,7 @@ impl Rule for OldProtocol {
         }
         for (application, old) in applications.into_iter().filter(|(_, old)| *old > 0) {
             let title = format!(
-                "{} speaks protocol version 3: {}",
+                "{} uses protocol version 3: {}",
                 application::subject(&application),
                 number::plural(old, "connection", "connections")
             );
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn version_3_is_found_and_later_ones_are_not() {
-        assert_eq!(found(3), ["`orders` speaks protocol version 3: 1 connection"]);
+        assert_eq!(found(3), ["`orders` uses protocol version 3: 1 connection"]);
         assert_eq!(found(4), Vec::<String>::new());
         assert_eq!(found(65), Vec::<String>::new());
     }

@@ -123,7 +123,7 @@ const ABOUT: About = About {
         PREPARE takes a round trip, is parsed and checked, and drivers send it to every node as well. \
         Preparing for each execution costs more than sending the text. If the texts differ, because they \
         contain values or lists of varying length, each takes an entry in the server's cache and evicts \
-        others: the next execution of those is answered with UNPREPARED, and they are prepared again.",
+        others: their next execution fails with UNPREPARED, and the driver prepares them again.",
     fix: "\
         Prepare once per session and keep the prepared statement. Bind values instead of writing them into \
         the text; bind a list as a whole (`IN ?`).",

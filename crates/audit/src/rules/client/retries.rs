@@ -103,7 +103,7 @@ const STORM_SHARE: Threshold = Threshold {
     name: "storm_share",
     unit: "of the executions",
     default: 0.1,
-    origin: "cqlens default: a tenth more load on nodes that have just failed to answer",
+    origin: "cqlens default: a tenth more load on nodes that have just failed to respond",
 };
 
 const TWICE_SHARE: Threshold = Threshold {

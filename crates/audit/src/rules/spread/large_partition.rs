@@ -277,8 +277,8 @@ pub(super) const ABOUT: About = About {
     why: "\
         A partition lives on one set of replicas and is never split. Compaction and repair process it as a \
         whole, reads go through a partition index that grows with it, and a replica that streams it is busy \
-        with nothing else. Up to some tens of megabytes nobody notices; at a gigabyte, reads time out and \
-        compaction falls behind. More nodes do not help, only a key that limits the size of partitions.",
+        with nothing else. Up to a few tens of megabytes this goes unnoticed; at a gigabyte, reads time out \
+        and compaction falls behind. More nodes do not help, only a key that limits the size of partitions.",
     fix: "\
         Add a bucket to the partition key: the day, week or month for rows that arrive in time order, else a \
         hash of a clustering column modulo a fixed number. Choose it so that a partition stays below half of \
