@@ -6,8 +6,8 @@ use super::{recording::RecordArgs, settings::Settings, sniff};
 
 /// Record the requests of packet captures
 ///
-/// A recording has requests with their values or hashes of them, digests of responses, and the windows that `report` makes
-/// reports from. `cqlens proxy --record` writes the same of live traffic.
+/// A recording contains requests with their values or hashes of them, digests of responses, and the windows from which
+/// `report` makes reports. `cqlens proxy --record` records live traffic in the same way.
 #[derive(Debug, clap::Args)]
 // Groups are named after types, and that of captures has the same name.
 #[group(skip)]

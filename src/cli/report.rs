@@ -98,7 +98,7 @@ pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<Read
         .with_context(|| format!("cannot read the report {}", path.display()))?;
     ReadReport::read(&text[..]).with_context(|| {
         format!(
-            "{} is no report in its JSON form, and no snapshot",
+            "{} is neither a report in JSON form nor a snapshot",
             path.display()
         )
     })
@@ -532,7 +532,7 @@ pub(in crate::cli) mod tests {
         ]);
         let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err().to_string();
         assert!(
-            error.contains("is of cluster \"b\", but") && error.ends_with("report them apart"),
+            error.contains("is from cluster \"b\", but") && error.ends_with("report them separately"),
             "{error}"
         );
     }

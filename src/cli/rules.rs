@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// What it means, why it costs, an example, what to do, its thresholds.
     id: Option<String>,
 
-    /// How the rules are written
+    /// Format of the rules
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: RulesFormat,
 
@@ -30,7 +30,7 @@ pub(super) struct Args {
     markdown: bool,
 }
 
-/// How the rules are written.
+/// Format of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum RulesFormat {
     /// For terminals: a line for each rule, or the page of one

@@ -82,7 +82,7 @@ pub(super) fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn 
     let input: Box<dyn Read> = match path {
         None => Box::new(io::stdin()),
         Some(path) if is_recording(path) => {
-            bail!("{} is a recording, which is not read with --json", path.display())
+            bail!("{} is a recording, which --json does not read", path.display())
         }
         Some(path) => Box::new(fs::File::open(path).with_context(|| cannot_read(Some(path)))?),
     };

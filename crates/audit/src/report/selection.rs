@@ -25,7 +25,7 @@ pub struct Selection {
     /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TABLE"))]
     pub table: Vec<String>,
-    /// Only statements of this client, as the report names it
+    /// Only statements of this client, by its name in the report
     ///
     /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CLIENT"))]
@@ -38,14 +38,14 @@ pub struct Selection {
     /// Only findings of this severity or above
     #[cfg_attr(feature = "clap", arg(long, value_name = "SEVERITY"))]
     pub min_severity: Option<Severity>,
-    /// Only so many problems, statements and tables
+    /// Maximum number of problems, statements and tables
     ///
-    /// The worst, the costliest and the busiest.
+    /// The worst, the costliest and the busiest are shown.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     pub top: Option<usize>,
-    /// Table by table instead of by severity
+    /// Group by table instead of by severity
     ///
-    /// On each table its problems and its statements, the table with the worst problem first.
+    /// Each table with its problems and statements, the table with the worst problem first.
     #[cfg_attr(feature = "clap", arg(long))]
     pub by_table: bool,
 }

@@ -243,7 +243,7 @@ fn cause(rule: &'static str) -> &'static str {
         | "aggregate-without-partition-key"
         | "query-without-table" => "no table for the query",
         "in-partition-key" | "in-cartesian-product" | "in-clustering" | "bucket-fan-out" => {
-            "several partitions per read"
+            "several partitions a read"
         }
         "unbounded-read" | "unpaged-read" | "large-result" | "large-pages" => "large reads",
         "queue-pattern" | "delete-heavy" | "tombstone-heavy-read" => "deletes",

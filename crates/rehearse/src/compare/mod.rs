@@ -87,10 +87,10 @@ impl DifferenceKind {
             Self::Error => "an error instead of a result",
             Self::NoError => "a result instead of an error",
             Self::OtherError => "another error",
-            Self::Kind => "another kind of result",
+            Self::Kind => "a different kind of result",
             Self::Columns => "other columns",
             Self::Types => "other types",
-            Self::RowCount => "another number of rows",
+            Self::RowCount => "a different number of rows",
             Self::Rows => "other values",
             Self::Order => "another order",
         }
@@ -124,7 +124,7 @@ impl NotCompared {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Unstable => "depends on the time",
-            Self::FirstFailed => "the first cluster failed itself",
+            Self::FirstFailed => "the first cluster failed as well",
             Self::FirstUnknown => "the first cluster's response is unknown",
             Self::UnknownColumns => "columns to leave out are unknown",
             Self::UnfinishedRead => "not read to the end",

@@ -173,7 +173,7 @@ impl Comparison {
         let totals = &self.totals;
         if totals.compared == 0 {
             return format!(
-                "Nothing was compared of {}.",
+                "Nothing was compared in {}.",
                 number::plural(totals.executions, "request", "requests")
             );
         }
@@ -264,7 +264,7 @@ impl Comparison {
     fn coverage(&self) -> Vec<String> {
         let totals = &self.totals;
         let mut lines = vec![format!(
-            "{}, {} compared, {} of these the same only when asked again",
+            "{}, {} compared, {} of them equal only after a repeat",
             number::plural(totals.executions, "request", "requests"),
             number::plural(totals.compared, "result", "results"),
             number::count(totals.agreed_later),
@@ -274,7 +274,7 @@ impl Comparison {
         }
         lines.extend(totals.skipped.iter().map(|(why, count)| {
             format!(
-                "not sent or not answered: {} ({})",
+                "not sent or without a response: {} ({})",
                 number::count(*count),
                 why.text()
             )
@@ -291,7 +291,7 @@ impl Comparison {
         );
         if totals.noise.asked > 0 {
             lines.push(format!(
-                "asked the first cluster twice: {}, {} of these differed",
+                "sent to the first cluster twice: {}, {} of these differed",
                 number::plural(totals.noise.asked, "time", "times"),
                 number::count(totals.noise.differed)
             ));
@@ -368,7 +368,7 @@ impl PatternReport {
             };
             lines.push(
                 escaped(&format!(
-                    "exchange {}: {} gave {}, not {}{columns}",
+                    "exchange {}: {} returned {}, not {}{columns}",
                     example.exchange, "the other cluster", difference.actual, difference.expected
                 ))
                 .into_owned(),
