@@ -102,8 +102,8 @@ fn the_example_report_is_a_week_of_a_shop_with_a_dozen_problems() {
     );
 
     let page = read("report.html");
-    assert!(page.contains("and at this rate has 100,000 rows in 9 to 11 days"));
-    assert!(page.contains("did not watch for 5 h while others did, from 2026-11-19 01:00"));
+    assert!(page.contains("and at this rate will have 100,000 rows in 9 to 11 days"));
+    assert!(page.contains("was not watching for 5 h while others were, from 2026-11-19 01:00"));
     assert!(page.len() <= 300 * 1_024, "{} bytes", page.len());
     assert!(read("report.md").starts_with("# Query patterns of shop-production, 16 November 2026"));
 }

@@ -109,7 +109,7 @@ fn nothing_that_a_client_sends_becomes_an_element() {
 fn a_report_table_by_table_works_in_a_browser_with_the_line_of_a_partition_that_grows() {
     let page = growing();
     assert!(
-        page.contains("class=\"chart\"") && page.contains("seen for 5 h"),
+        page.contains("class=\"chart\"") && page.contains("observed for 5 h"),
         "{page}"
     );
     assert!(page.contains("class=\"fold table\"") && page.contains("at this rate 100,000 rows in "));

@@ -219,7 +219,7 @@ fn every_mistake_in_the_settings_is_a_line() {
     assert_eq!(
         places[1..],
         [
-            "2:2: [reprot]: no command is called so; is it `report`?",
+            "2:2: [reprot]: no such command; is it `report`?",
             "4:3: foramt: no such setting; is it `format`?"
         ]
     );

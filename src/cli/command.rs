@@ -40,7 +40,7 @@ pub(super) struct Cli {
     pub(super) log: String,
     /// How to write the log
     ///
-    /// `json` is one object a line: timestamp, level, target, message and fields.
+    /// `json` is one object per line: timestamp, level, target, message and fields.
     #[arg(
         long,
         global = true,
@@ -53,9 +53,9 @@ pub(super) struct Cli {
     pub(super) log_format: LogFormat,
     /// Read settings from this TOML file
     ///
-    /// It has long flags without their dashes, in the table of their command, such as [proxy]. Flags and the environment
-    /// come first. Without it, `report`, `diff`, `explain` and `rules` read the nearest cqlens.toml in the working directory
-    /// or above it, up to the root of the repository; --log debug names it.
+    /// It contains long flags without their dashes, in the table of their command, such as [proxy]. Flags and the
+    /// environment take precedence. Without it, `report`, `diff`, `explain` and `rules` read the nearest cqlens.toml in
+    /// the working directory or above it, up to the root of the repository; --log debug names it.
     #[arg(
         long,
         global = true,
@@ -66,8 +66,7 @@ pub(super) struct Cli {
     pub(super) config: Option<PathBuf>,
     /// When output has colors
     ///
-    /// `auto` colors what a terminal shows, unless NO_COLOR is set. CLICOLOR_FORCE colors what goes to pipes and
-    /// files too.
+    /// `auto` colors terminal output, unless NO_COLOR is set. CLICOLOR_FORCE colors output to pipes and files too.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = EVERYWHERE)]
     pub(super) color: When,
     #[command(subcommand)]

@@ -11,11 +11,11 @@ use clap_complete::Shell;
 
 use super::command::Cli;
 
-/// Print the completion script of a shell
+/// Print a shell's completion script
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {
-    /// The shell to print it for
+    /// The shell
     shell: Shell,
 }
 

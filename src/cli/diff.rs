@@ -15,7 +15,7 @@ use cqlens_audit::{
 
 /// Compare two reports: what is new, worse, better or gone
 ///
-/// Findings, and which statements, tables and clients changed. Differences that chance explains are left out.
+/// Compares findings, statements, tables and clients. Differences within chance are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -25,9 +25,9 @@ pub(in crate::cli) struct Args {
     /// The later report, likewise
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// How the comparison is written
+    /// Format of the comparison
     ///
-    /// Without it, the ending of the output file decides; what is printed is text.
+    /// By default, the ending of the output file decides; printed output is text.
     #[arg(long, value_name = "FORMAT")]
     format: Option<DiffFormat>,
     /// Write the comparison to this file
@@ -37,7 +37,7 @@ pub(in crate::cli) struct Args {
     output: Option<PathBuf>,
     /// Exit with code 1 on new or worse findings of this severity or above
     ///
-    /// Findings that are accepted in the file of settings do not count.
+    /// Findings accepted in the settings file do not count.
     #[arg(long, value_name = "SEVERITY")]
     fail_on_new: Option<Severity>,
 }
@@ -52,8 +52,8 @@ Examples:
 Exit codes:
   0  done
   1  a new or worse finding at or above --fail-on-new
-  2  a file that is no report, reports of different clusters, an output that
-     cannot be written";
+  2  a file that is not a report, reports from different clusters, an output
+     that cannot be written";
 
 /// Reads both, compares, renders.
 ///
@@ -128,10 +128,10 @@ mod tests {
         ]);
         let [a, b] = ["1.cqlens.json", "2.cqlens.json"].map(|name| path(&folder, name));
         let error = format!("{:#}", diff(&[&a, &b]).unwrap_err());
-        assert!(error.contains("it is of cluster"), "{error}");
+        assert!(error.contains("it is from cluster"), "{error}");
         let other = path(&folder, "notes.json");
         fs::write(&other, "{}").unwrap();
         let error = format!("{:#}", diff(&[&a, &other]).unwrap_err());
-        assert!(error.contains("notes.json is no report"), "{error}");
+        assert!(error.contains("notes.json is neither a report"), "{error}");
     }
 }

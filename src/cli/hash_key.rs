@@ -29,7 +29,7 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
         return Ok(HashKey::random());
     };
     let Some(place) = KeyFile::for_snapshots(folder) else {
-        tracing::warn!("{INCOMPARABLE}: there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
+        tracing::warn!("{INCOMPARABLE}: neither STATE_DIRECTORY nor HOME is set to keep the hash key in");
         return Ok(HashKey::random());
     };
     if place.is_beside_snapshots {
@@ -59,11 +59,11 @@ pub(super) fn check(file: &Path) -> anyhow::Result<()> {
 /// A file that cannot be written, or that holds another key.
 pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()> {
     let Some(KeyFile { path, .. }) = KeyFile::for_snapshots(snapshot_dir) else {
-        bail!("there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
+        bail!("neither STATE_DIRECTORY nor HOME is set to keep the hash key in");
     };
     match read(&path) {
         Ok(text) if text.trim() == key.to_string() => Ok(()),
-        Ok(_other) => bail!("{} is another key than the one in use", path.display()),
+        Ok(_other) => bail!("{} is not the key in use", path.display()),
         Err(_missing) => write(&path, key).with_context(|| context(&path)),
     }
 }
@@ -111,8 +111,8 @@ fn warn_of_key_beside_snapshots(path: &Path) {
         |path| path.display().to_string(),
     );
     tracing::warn!(
-        "the hash key {} lies beside the snapshots: who gets those can try out partition keys. Move it to {to}, or elsewhere with \
-         hash-key-file; hashes stay comparable",
+        "the hash key {} is in the same folder as the snapshots: with it, anyone who gets those can try out \
+         partition keys. Move it to {to}, or elsewhere with hash-key-file; hashes stay comparable",
         path.display()
     );
 }

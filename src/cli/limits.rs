@@ -11,15 +11,15 @@ use cqlens_proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct LimitArgs {
-    /// Most connections of clients at a time
+    /// Maximum number of client connections
     ///
-    /// Of the whole process; further ones are answered with an ERROR that says so. Each takes two file descriptors. If not
-    /// set: 16384, or as many as the limit of file descriptors holds.
+    /// Of the whole process; further ones are refused with an ERROR that says so. Each takes two file descriptors. By
+    /// default 16384, or as many as the limit of file descriptors allows.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS", value_name = "NUMBER")]
     max_connections: Option<NonZeroUsize>,
-    /// Most connections through one listener
+    /// Maximum number of connections per listener
     ///
-    /// No limit of its own if not set.
+    /// No separate limit by default.
     #[arg(
         long,
         env = "CQLENS_MAX_CONNECTIONS_PER_LISTENER",
@@ -27,7 +27,7 @@ pub(super) struct LimitArgs {
         hide_short_help = true
     )]
     max_connections_per_listener: Option<NonZeroUsize>,
-    /// Most connections of one client (see --client-networks)
+    /// Maximum number of connections per client (see --client-networks)
     ///
     /// No limit if not set.
     #[arg(
@@ -37,7 +37,7 @@ pub(super) struct LimitArgs {
         hide_short_help = true
     )]
     max_connections_per_client: Option<NonZeroUsize>,
-    /// Most new connections a second
+    /// Maximum rate of new connections, per second
     ///
     /// Of the whole process; further ones wait in the kernel's backlog. No limit if not set.
     #[arg(
@@ -47,9 +47,9 @@ pub(super) struct LimitArgs {
         hide_short_help = true
     )]
     max_connection_rate: Option<NonZeroU32>,
-    /// Most new connections of one client a second
+    /// Maximum rate of new connections per client, per second
     ///
-    /// Further ones are answered with an ERROR that says so. No limit if not set.
+    /// Further ones are refused with an ERROR that says so. No limit if not set.
     #[arg(
         long,
         env = "CQLENS_MAX_CONNECTION_RATE_PER_CLIENT",
@@ -57,7 +57,7 @@ pub(super) struct LimitArgs {
         hide_short_help = true
     )]
     max_connection_rate_per_client: Option<NonZeroU32>,
-    /// Leading bits of an address that tell clients apart, of IPv4 and of IPv6
+    /// Prefix lengths that identify a client, for IPv4 and IPv6 addresses
     #[arg(
         long,
         env = "CQLENS_CLIENT_NETWORKS",
@@ -66,38 +66,38 @@ pub(super) struct LimitArgs {
         hide_short_help = true
     )]
     client_networks: ClientNetworks,
-    /// Close connections of clients that have not logged in by then
+    /// Timeout for clients to log in
     ///
-    /// From the connection to READY or AUTH_SUCCESS. A client that only asks for OPTIONS does not log in.
+    /// From the connection to READY or AUTH_SUCCESS. A client that only sends OPTIONS does not log in.
     #[arg(long, env = "CQLENS_LOGIN_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = duration_or_off, hide_short_help = true)]
     login_timeout: OrOff,
-    /// Silence after which the kernel asks whether the other end is still there
+    /// Idle time after which the kernel probes the other end (TCP keepalive)
     ///
-    /// On connections of clients and to nodes. `off` never asks.
+    /// For connections of clients and to nodes. `off` disables it.
     #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off, hide_short_help = true)]
     keepalive: OrOff,
-    /// Give up connections whose other end acknowledges nothing for so long
+    /// Close connections whose other end acknowledges nothing for this long
     ///
-    /// Or takes nothing of what waits for it. `off` leaves that to the kernel, which takes about a quarter of an hour.
+    /// Or accepts no pending data. `off` leaves that to the kernel, which takes about a quarter of an hour.
     #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off, hide_short_help = true)]
     unacknowledged_timeout: OrOff,
-    /// Close connections that carry no byte in either direction for so long
+    /// Close connections that carry no byte in either direction for this long
     ///
     /// It may take up to a quarter longer.
     #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off, hide_short_help = true)]
     idle_timeout: OrOff,
-    /// Close connections that only one side has finished, after so long
+    /// Close half-closed connections after this time
     ///
-    /// A node that has closed, a client that forgets to.
+    /// Such as a client that does not close after its node did.
     #[arg(long, env = "CQLENS_HALF_CLOSED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off, hide_short_help = true)]
     half_closed_timeout: OrOff,
     /// Expect the PROXY protocol from clients, version 1 or 2
     ///
-    /// A load balancer then says who they are. Whoever connects without such a header is refused, and whoever can connect
-    /// past the load balancer can claim any address.
+    /// A load balancer then passes on their addresses. Connections without such a header are refused, and a client that
+    /// can bypass the load balancer can claim any address.
     #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL", hide_short_help = true)]
     accept_proxy_protocol: bool,
-    /// Tell nodes who the client is, by the PROXY protocol, version 2
+    /// Send the client's address to nodes with the PROXY protocol, version 2
     ///
     /// The node must expect it: Scylla's port for it, a load balancer in front of the node.
     #[arg(long, env = "CQLENS_SEND_PROXY_PROTOCOL", hide_short_help = true)]
@@ -182,13 +182,17 @@ impl Descriptors {
                 descriptors,
                 holds,
                 max_connections = asked,
-                "the limit of file descriptors (ulimit -n, LimitNOFILE) does not hold max-connections: clients may have to wait"
+                "\
+                    the limit of file descriptors (ulimit -n, LimitNOFILE) is too low for max-connections: \
+                    clients may have to wait"
             );
         } else if asked == holds && asked < Policy::MAX_CONNECTIONS {
             tracing::warn!(
                 descriptors,
                 max_connections = asked,
-                "the limit of file descriptors (ulimit -n, LimitNOFILE) holds fewer connections than the default"
+                "\
+                    the limit of file descriptors (ulimit -n, LimitNOFILE) allows fewer connections than the \
+                    default"
             );
         }
     }

@@ -83,7 +83,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> anyhow::Result<Log> {
     tracing_subscriber::registry().with(filter).with(lines).init();
     panic::set_hook(Box::new(|panic| {
         let (place, message) = (failure::place(panic), failure::message(panic.payload()));
-        tracing::error!(thread = thread::current().name(), %place, "a thread has panicked, which is an error in cqlens: {message}");
+        tracing::error!(thread = thread::current().name(), %place, "\
+            a thread has panicked, which is a bug in cqlens: {message}");
     }));
     Ok(Log(handle))
 }
@@ -198,7 +199,7 @@ impl StandardError {
             WRITES.set(true);
             tracing::warn!(
                 lines = dropped - self.said,
-                "lines of this log were dropped: standard error was not read in time"
+                "log lines were dropped: standard error was not read in time"
             );
             self.said = dropped;
             self.at = Some(Instant::now());

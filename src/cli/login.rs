@@ -10,7 +10,7 @@ use cqlens_proxy::files::{self, Limit};
 #[derive(Debug, Clone, clap::Args)]
 #[command(group = clap::ArgGroup::new("password_source").args(["password", "password_file"]))]
 pub(super) struct LoginArgs {
-    /// User name to log in with, where nodes want one
+    /// User name, if nodes require one
     #[arg(
         long,
         env = "CQLENS_USERNAME",
@@ -18,9 +18,9 @@ pub(super) struct LoginArgs {
         requires = "password_source"
     )]
     username: Option<String>,
-    /// Password to log in with; prefer --password-file
+    /// Password; prefer --password-file
     ///
-    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file keep the password from them.
+    /// Other users can see the arguments of a process. CQLENS_PASSWORD and --password-file hide it from them.
     #[arg(
         long,
         env = "CQLENS_PASSWORD",
@@ -31,7 +31,7 @@ pub(super) struct LoginArgs {
     password: Option<String>,
     /// Read the password from a file
     ///
-    /// A line break at its end does not belong to the password. Only cqlens should be able to read the file: chmod 0600.
+    /// A trailing line break is not part of the password. Only cqlens should be able to read the file: chmod 0600.
     #[arg(
         long,
         env = "CQLENS_PASSWORD_FILE",

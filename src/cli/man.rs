@@ -16,7 +16,7 @@ use clap_mangen::{
 
 use super::{command::Cli, help};
 
-/// Print the manual page, or install those of all commands
+/// Print the manual page, or install the pages of all commands
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {

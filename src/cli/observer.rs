@@ -34,33 +34,33 @@ pub(super) struct ObserverArgs {
     /// Write a snapshot of every window, for `cqlens report`
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
-    /// Merge snapshots that are older into one for each hour (UTC), such as 1d or 12h
+    /// Merge older snapshots into one per hour (UTC), such as 1d or 12h
     ///
     /// Only snapshots of this source are merged. `off` leaves every window a file of its own.
     #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "1d", value_parser = age_or_off, hide_short_help = true)]
     keep_minutes: OrOff,
-    /// Merge snapshots that are older into one for each day (UTC)
+    /// Merge older snapshots into one per day (UTC)
     ///
     /// Only snapshots of this source are merged. `off` leaves them as they are.
     #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "14d", value_parser = age_or_off, hide_short_help = true)]
     keep_hours: OrOff,
-    /// Remove snapshots that are older, such as 400d or 12h
+    /// Remove snapshots older than this, such as 400d or 12h
     ///
     /// Only snapshots of this source are removed, and the latest one stays. `off` keeps all.
     #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "400d", value_parser = age_or_off, hide_short_help = true)]
     keep: OrOff,
     /// Remove the oldest snapshots beyond this size, such as 512MiB
     ///
-    /// Only snapshots of this source count and are removed, and the latest one stays. From 15/16 of it on, the
-    /// oldest ones are merged earlier than --keep-minutes and --keep-hours say. `off` keeps all.
+    /// Only snapshots of this source count and are removed, and the latest one stays. From 15/16 of it, the oldest ones
+    /// are merged earlier than set by --keep-minutes and --keep-hours. `off` keeps all.
     #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off, hide_short_help = true)]
     keep_bytes: SizeOrOff,
-    /// Length of a window; of a capture, in its own time
+    /// Length of a window; for a capture, in the time of its packets
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(super) window: Duration,
     /// Name of this source in reports
     ///
-    /// Without it: host and listening address, or the names of the captures.
+    /// By default: host and listening address, or the names of the captures.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME", hide_short_help = true)]
     pub(super) name: Option<String>,
     /// How much of clients' addresses reports and snapshots show
@@ -75,11 +75,10 @@ pub(super) struct ObserverArgs {
         hide_short_help = true
     )]
     client_addresses: ClientAddresses,
-    /// Key of the hashes that stand for partition keys
+    /// File with the key for the hashes of partition keys
     ///
-    /// The file is made where it is missing. Without this setting, and with a snapshot folder, it is hash.key in
-    /// $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or ~/.local/state/cqlens; without snapshots, each run has
-    /// a key of its own.
+    /// It is created if it does not exist. By default, with a snapshot folder, it is hash.key in $STATE_DIRECTORY (of
+    /// systemd), $XDG_STATE_HOME/cqlens or ~/.local/state/cqlens; without snapshots, each run has its own key.
     #[arg(
         long,
         env = "CQLENS_HASH_KEY_FILE",
@@ -87,14 +86,14 @@ pub(super) struct ObserverArgs {
         hide_short_help = true
     )]
     pub(super) hash_key_file: Option<PathBuf>,
-    /// Let the log show requests with their values, at the level trace
+    /// Show requests with their values in the log, at level trace
     ///
-    /// Otherwise no value is shown anywhere.
+    /// By default, no value is shown anywhere.
     #[arg(long, env = "CQLENS_SHOW_VALUES", hide_short_help = true)]
     show_values: bool,
     /// Read the schema from a file of CQL statements
     ///
-    /// As `cqlsh -e 'DESCRIBE SCHEMA'` prints it.
+    /// As printed by `cqlsh -e 'DESCRIBE SCHEMA'`.
     #[arg(
         long,
         env = "CQLENS_SCHEMA",
@@ -106,18 +105,18 @@ pub(super) struct ObserverArgs {
     pub(super) login: LoginArgs,
     /// Memory for what is audited, besides connections
     ///
-    /// It holds windows, statements, the schema, and what waits to be audited. Where a part of it is full, something is
-    /// evicted or left out, and counted. Connections take about 10 KiB each, on top of this.
+    /// It holds windows, statements, the schema, and traffic that waits for the audit. If a part of it is full, entries
+    /// are evicted or left out, and counted. Connections take about 10 KiB each, in addition.
     #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory,
         hide_short_help = true, help_heading = "Resources")]
     memory: Size,
     /// Processor time for relating statements, in per cent of one core
     ///
-    /// cqlens looks for statements that belong together: joins in the client, walks over buckets, copies of rows. Where
-    /// there is more traffic than the budget allows, it looks at a sample, and the report says so. A second that takes
-    /// too much is made up for in the next ones, in which nothing new is looked at; but one second in a minute is looked
-    /// at, whatever it takes, which may exceed a very small budget. 0 looks for none, 100 at all that there is memory
-    /// for. `sniff` looks at the same sample of a capture on every machine.
+    /// cqlens identifies statements that belong together: client-side joins, walks over buckets, copies of rows. If
+    /// there is more traffic than the budget allows, it takes a sample, and the report says so. If one second takes too
+    /// much, sampling pauses in the following seconds; but one second per minute is always sampled, which may exceed a
+    /// very small budget. 0 disables this, 100 takes everything that memory allows. `sniff` takes the same sample of a
+    /// capture on every machine.
     #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 1.0, value_parser = percent,
         hide_short_help = true, help_heading = "Resources")]
     sequence_budget: f64,

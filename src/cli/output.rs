@@ -235,14 +235,14 @@ impl Outputs {
             tracing::warn!(
                 client,
                 requests,
-                "the node has refused everything from this client for a minute or longer"
+                "the node has refused all requests from this client for a minute or longer"
             );
         }
         if new.len() > MOST_NAMED {
             let clients = new.len() - MOST_NAMED;
             tracing::warn!(
                 clients,
-                "the same is true of further clients, which the report names"
+                "the same applies to further clients, which the report lists"
             );
         }
         self.refused = coverage.refused_clients.keys().cloned().collect();
@@ -262,7 +262,9 @@ impl Outputs {
             Err(error) => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    tracing::error!("{error:#}: everything else goes on, further failures are only counted");
+                    tracing::error!(
+                        "{error:#}: everything else continues, further failures are only counted"
+                    );
                 }
             }
         }
@@ -371,18 +373,18 @@ fn schema_notice(live: &Live) -> Option<&'static str> {
     if live.is_known() {
         None
     } else if live.schema().keyspaces.is_empty() {
-        Some("The schema could not be read: partitions are counted only where PREPARED results allow it.")
+        Some("The schema could not be read: partitions are counted only if PREPARED results allow it.")
     } else {
         Some(
-            "Of the schema only what was seen in the traffic is known: partitions of other tables are counted only where PREPARED results \
-             allow it.",
+            "Only the part of the schema seen in the traffic is known: partitions of other tables are \
+             counted only if PREPARED results allow it.",
         )
     }
 }
 
 /// Of a schema that there is no room for.
-const CUT: &str = "The schema is larger than there is room for: what is asked of the tables that are missing is counted as unknown. \
-     More --memory holds more of it.";
+const CUT: &str = "The schema is larger than there is room for: partitions of the missing tables count as \
+     unknown. Raise --memory to hold more of it.";
 
 fn bytes(window: &Window) -> usize {
     usize::try_from(window.bytes()).unwrap_or(usize::MAX)
@@ -406,8 +408,8 @@ const MOST_REKEYED: usize = 20;
 /// capture) what was counted wrongly, perhaps.
 fn rekeyed(table: &str) -> String {
     format!(
-        "{table} was created again with another partition key, by a statement that was not seen here: what was asked of it in the moment before \
-         the new schema was read is counted by the old key."
+        "{table} was recreated with another partition key by a statement that was not seen here: requests \
+         just before the new schema was read are counted by the old key."
     )
 }
 

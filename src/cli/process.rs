@@ -14,6 +14,6 @@ pub(super) fn keep_memory_private() {
         maximum: getrlimit(Resource::Core).maximum,
     };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "core dumps cannot be switched off");
+        tracing::warn!(%error, "core dumps cannot be disabled");
     }
 }

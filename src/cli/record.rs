@@ -10,9 +10,9 @@ use super::{recording::RecordArgs, settings::Settings, sniff};
 
 /// Record the requests of packet captures, or of full query logs
 ///
-/// A recording has requests with their values or hashes of them, digests of responses, and the windows that `report` makes
-/// reports from. `cqlens proxy --record` writes the same of live traffic. Of Cassandra's full query log, the text that
-/// `fqltool dump` prints is read; that has requests alone, for `replay` and `explain`.
+/// A recording contains requests with their values or hashes of them, digests of responses, and the windows from which
+/// `report` makes reports. `cqlens proxy --record` records live traffic in the same way. From Cassandra's full query log,
+/// the text that `fqltool dump` prints is read; it contains requests only, for `replay` and `explain`.
 #[derive(Debug, clap::Args)]
 // Groups are named after types, and that of captures has the same name.
 #[group(skip)]

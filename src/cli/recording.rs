@@ -21,16 +21,16 @@ use cqlens_rehearse::{
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recording")]
 pub(super) struct RecordArgs {
-    /// Record values as they are: without them a recording cannot be replayed
+    /// Record values in clear text, which a replay needs
     ///
-    /// Otherwise keyed hashes stand in the place of values, those in the texts of statements included. Files can be read by
-    /// their owner alone in any case.
+    /// Otherwise keyed hashes replace all values, including those in statement texts. In either case, only the owner
+    /// can read the files.
     #[arg(long, env = "CQLENS_RECORD_VALUES", hide_short_help = true)]
     record_values: bool,
-    /// Begin another file of the recording at this size, compressed
+    /// Start a new file of the recording at this compressed size
     #[arg(long, env = "CQLENS_RECORD_FILE_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, hide_short_help = true)]
     record_file_bytes: Size,
-    /// Begin another file of the recording after this time
+    /// Start a new file of the recording after this time
     #[arg(long, env = "CQLENS_RECORD_FILE_AGE", value_name = "DURATION", default_value = "10m", value_parser = positive_duration, hide_short_help = true)]
     record_file_age: Duration,
     /// Remove the oldest files of the recording beyond this size
@@ -38,7 +38,7 @@ pub(super) struct RecordArgs {
     /// Only files of this source count and are removed. `off` keeps all.
     #[arg(long, env = "CQLENS_RECORD_MAX_BYTES", value_name = "SIZE", default_value = "4GiB", value_parser = size_or_off, hide_short_help = true)]
     record_max_bytes: SizeOrOff,
-    /// Remove files of the recording that are older, such as 7d or 12h
+    /// Remove files of the recording older than this, such as 7d or 12h
     ///
     /// Only files of this source are removed. `off` keeps all.
     #[arg(long, env = "CQLENS_RECORD_KEEP", value_name = "DURATION", default_value = "7d", value_parser = age_or_off, hide_short_help = true)]
@@ -104,7 +104,8 @@ impl Recording {
         let writer = RecordingWriter::open(settings).with_context(context)?;
         let recorder = Recorder::start(writer, Arc::clone(left_out), waits).context("no recorder")?;
         if args.record_values {
-            tracing::warn!(folder = %folder.display(), "values are recorded as they are, readable by all who can read the files");
+            tracing::warn!(folder = %folder.display(), "\
+                values are recorded in clear text, readable by anyone who can read the files");
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -139,7 +140,7 @@ impl Recording {
             words += &format!("; {} left out: {named}", number::count(lost));
         }
         if !is_whole {
-            words += "; what waited to be written at the end is missing";
+            words += "; requests still waiting to be written at the end are missing";
         }
         words
     }

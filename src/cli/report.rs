@@ -102,7 +102,7 @@ pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<Read
         .with_context(|| format!("cannot read the report {}", path.display()))?;
     ReadReport::read(&text[..]).with_context(|| {
         format!(
-            "{} is no report in its JSON form, and no snapshot",
+            "{} is neither a report in JSON form nor a snapshot",
             path.display()
         )
     })
@@ -259,7 +259,7 @@ pub(in crate::cli) mod tests {
         let notices = report["coverage"]["notices"].to_string();
         assert!(notices.contains("2.cqlens.json was left out"), "{notices}");
         assert!(
-            notices.contains("Nobody watched for 2 h of the time"),
+            notices.contains("Nothing was observed for 2 h of the time"),
             "{notices}"
         );
         assert_eq!(report["window"]["gaps"][0]["start"], "2026-11-21T08:00:00Z");
@@ -554,7 +554,7 @@ pub(in crate::cli) mod tests {
         ]);
         let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err().to_string();
         assert!(
-            error.contains("is of cluster \"b\", but") && error.ends_with("report them apart"),
+            error.contains("is from cluster \"b\", but") && error.ends_with("report them separately"),
             "{error}"
         );
     }

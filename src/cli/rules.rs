@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// What it means, why it costs, an example, what to do, its thresholds.
     id: Option<String>,
 
-    /// How the rules are written
+    /// Format of the rules
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: RulesFormat,
 
@@ -31,7 +31,7 @@ pub(super) struct Args {
     markdown: bool,
 }
 
-/// How the rules are written.
+/// Format of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum RulesFormat {
     /// For terminals: a line for each rule, or the page of one
@@ -114,16 +114,19 @@ fn severities(settings: &Settings) -> String {
     format!("## Severity\n\n{}\n\n{thresholds}\n", wrapped(SEVERITIES, ""))
 }
 
-const SEVERITIES: &str = "Each rule says how bad one execution is. What that means for the cluster decides one function for all rules, by the \
-     share of the measured time (executions × mean latency) and of the work (partitions, rows and tombstones touched) that the statements \
-     take, whichever is greater: one step up above `large_share`, one step down below `small_share`, two below `negligible_share`, or where \
-     the statements keep the cluster busy for less than `idle_ms_per_second` and touch less than `idle_work_per_second`. What grows with \
-     the data or is slow (`slow_ms`), and comes at least `steady_per_hour`, is at least medium. Failures count by their share of the \
-     executions (`failed_share_high`, `failed_share_medium`), one step less where they are fewer than `few_failures`. A rule is switched off, or limited, by \
-     `severity = \"off\"` (or `\"info\"`, `\"low\"`, `\"medium\"`) below `[rules.ID]`.";
+const SEVERITIES: &str = "Each rule rates a single execution. One function for all rules then derives the \
+     severity from the statements' share of the measured time (executions × mean latency) or of the work \
+     (partitions, rows and tombstones touched), whichever is greater: one step up above `large_share`, one \
+     step down below `small_share`, two below `negligible_share`, or if the statements keep the cluster busy \
+     for less than `idle_ms_per_second` and touch less than `idle_work_per_second`. A finding whose cost \
+     grows with the data, or that is slow (`slow_ms`), and that comes at least `steady_per_hour`, is at \
+     least medium. Failures count by their share of the executions (`failed_share_high`, \
+     `failed_share_medium`), one step less if there are fewer than `few_failures`. To switch a rule off or \
+     to limit its severity, set `severity = \"off\"` (or `\"info\"`, `\"low\"`, `\"medium\"`) in \
+     `[rules.ID]`.";
 
-const INTRODUCTION: &str = "What `cqlens` says of traffic, and why. Every finding carries its numbers; its severity follows what it costs \
-     there, as each page says. This document is printed by `cqlens rules --format md`, a single page by `cqlens rules ID`.";
+const INTRODUCTION: &str = "What `cqlens` reports about traffic, and why. Every finding carries its figures; its severity follows its \
+     cost in that traffic, as each page explains. `cqlens rules --format md` prints this document, `cqlens rules ID` a single page.";
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
@@ -156,7 +159,7 @@ fn page(about: &About, level: usize, settings: &Settings) -> String {
             settings,
         ),
     );
-    section(&mut text, "What it must see", &wrapped(about.needs, ""));
+    section(&mut text, "What it needs", &wrapped(about.needs, ""));
     section(&mut text, "Source", &wrapped(about.source, ""));
     text
 }
@@ -176,14 +179,14 @@ fn thresholds(table: &str, id: &str, thresholds: &[Threshold], settings: &Settin
         let set = settings.thresholds.get(&(id.to_owned(), (*name).to_owned()));
         let line = match set {
             Some(value) if value != default => {
-                format!("- `{name}` = {value} {unit}, as set; without a setting {default}: {origin}")
+                format!("- `{name}` = {value} {unit}, as set (default {default}): {origin}")
             }
             _ => format!("- `{name}` = {default} {unit}: {origin}"),
         };
         wrapped(&line, "  ")
     };
     let lines: Vec<_> = thresholds.iter().map(line).collect();
-    let place = format!("In the file of settings, below `[{table}]`:");
+    let place = format!("In the settings file, in `[{table}]`:");
     format!("{place}\n\n{}", lines.join("\n"))
 }
 
@@ -266,7 +269,7 @@ mod tests {
             },
         );
         let line = format!(
-            "- `{}` = 7.5 {}, as set; without a setting {}: ",
+            "- `{}` = 7.5 {}, as set (default {}): ",
             threshold.name, threshold.unit, threshold.default
         );
         assert!(page.replace("\n  ", " ").contains(&line), "{page}");

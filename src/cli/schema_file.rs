@@ -32,7 +32,7 @@ pub(super) fn read_with_text(path: &Path) -> anyhow::Result<(Schema, String)> {
         Err(errors) => {
             let shown: Vec<_> = errors.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
             bail!(
-                "the schema file {} has {} mistakes: {}",
+                "the schema file {} has {} errors: {}",
                 path.display(),
                 errors.len(),
                 shown.join("; ")

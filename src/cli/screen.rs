@@ -117,7 +117,7 @@ impl ScreenSummary<'_> {
         if !with_problems.is_empty() {
             writeln!(
                 to,
-                "\n  {:<TABLE_WIDTH$}  {:<COUNTS_WIDTH$}  the worst",
+                "\n  {:<TABLE_WIDTH$}  {:<COUNTS_WIDTH$}  worst",
                 "table", "problems"
             )?;
         }
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(printed.matches("  1 high").count(), MOST_TABLES, "{printed}");
         assert!(printed.contains("and 8 more tables\n"), "{printed}");
         assert!(
-            printed.contains("  the worst\n") && !printed.contains('\u{1b}'),
+            printed.contains("  worst\n") && !printed.contains('\u{1b}'),
             "{printed}"
         );
     }

@@ -98,7 +98,7 @@ pub(super) fn listen(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no runtime for signals")?;
+        .context("cannot start the runtime for signals")?;
     let signals = {
         let _entered = runtime.enter();
         Signals::listen()?
@@ -113,7 +113,7 @@ pub(super) fn listen(
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || runtime.block_on(answer(signals, ending, own, tell)))
-        .context("no thread for signals")?;
+        .context("cannot start the thread for signals")?;
     Ok(end)
 }
 
@@ -155,10 +155,10 @@ fn end_now(code: u8) {
     // A standard error that is not read must not keep the process.
     let _ = thread::Builder::new().spawn(move || {
         let why = match code {
-            TOLD_TWICE => "told to end twice",
-            _ => "the time for the end is over",
+            TOLD_TWICE => "a second signal to end",
+            _ => "the time for shutting down is over",
         };
-        tracing::error!(code, "ending as it is: {why}; what was not written yet is lost");
+        tracing::error!(code, "ending as it is: {why}; unwritten data is lost");
         log::flush();
         let _ = said.send(());
     });

@@ -18,10 +18,10 @@ use cqlens_proxy::tls::{
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
-    /// Speak TLS to clients: the certificate that they see, in PEM
+    /// Use TLS to clients: the server certificate, in PEM
     ///
-    /// Clients without TLS are refused. The file holds the certificate, followed by those that lead to its authority. May
-    /// be given several times: a client sees the one that is for the name it asks for (SNI), else the first.
+    /// Clients without TLS are refused. The file contains the certificate, followed by its chain. May be given several
+    /// times: a client gets the one for the name it requests (SNI), else the first.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CERT",
@@ -32,7 +32,7 @@ pub(super) struct TlsArgs {
     client_tls_cert: Vec<PathBuf>,
     /// Private key of that certificate, in PEM, not encrypted
     ///
-    /// As many as certificates, in their order.
+    /// One per certificate, in the same order.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_KEY",
@@ -41,9 +41,9 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_key: Vec<PathBuf>,
-    /// Authorities of clients' certificates, in PEM (mutual TLS)
+    /// CA certificates to verify clients, in PEM (mutual TLS)
     ///
-    /// Clients that show no certificate signed by one of them are refused.
+    /// Clients without a certificate signed by one of them are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CA",
@@ -52,10 +52,10 @@ pub(super) struct TlsArgs {
         hide_short_help = true
     )]
     client_tls_ca: Option<PathBuf>,
-    /// Revoked certificates of clients (CRLs, in PEM)
+    /// Revocation lists for clients' certificates (CRLs, in PEM)
     ///
-    /// Clients that show one are refused. There must be one list of each authority between a certificate and its root,
-    /// and none beyond its next update, or clients are refused.
+    /// Clients with a revoked certificate are refused. There must be a current list for each authority between a
+    /// certificate and its root, or clients are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CRL",
@@ -65,7 +65,7 @@ pub(super) struct TlsArgs {
         hide_short_help = true
     )]
     client_tls_crl: Vec<PathBuf>,
-    /// Lowest version of TLS for clients
+    /// Minimum TLS version for clients
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_MIN_VERSION",
@@ -82,13 +82,13 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct UpstreamTlsArgs {
-    /// Speak TLS to nodes: the authorities of their certificates, in PEM
+    /// Use TLS to nodes: CA certificates to verify them, in PEM
     ///
-    /// For clients' connections and for those of cqlens itself. No other authorities are believed; for public ones, name
+    /// For clients' connections and for those of cqlens itself. No other authorities are trusted; for public ones, give
     /// the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
     upstream_tls_ca: Option<PathBuf>,
-    /// Revoked certificates of nodes (CRLs, in PEM)
+    /// Revocation lists for nodes' certificates (CRLs, in PEM)
     ///
     /// As --client-tls-crl of cqlens proxy.
     #[arg(
@@ -100,7 +100,7 @@ pub(super) struct UpstreamTlsArgs {
         hide_short_help = true
     )]
     upstream_tls_crl: Vec<PathBuf>,
-    /// Lowest version of TLS for nodes
+    /// Minimum TLS version for nodes
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_MIN_VERSION",
@@ -109,7 +109,7 @@ pub(super) struct UpstreamTlsArgs {
         hide_short_help = true
     )]
     upstream_tls_min_version: MinVersion,
-    /// Certificate for nodes that ask for one, in PEM (mutual TLS)
+    /// Client certificate for nodes, in PEM (mutual TLS)
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CERT", value_name = "FILE", requires_all = ["upstream_tls_ca", "upstream_tls_key"], hide_short_help = true)]
     upstream_tls_cert: Option<PathBuf>,
     /// Private key of that certificate, in PEM, not encrypted
@@ -121,9 +121,9 @@ pub(super) struct UpstreamTlsArgs {
         hide_short_help = true
     )]
     upstream_tls_key: Option<PathBuf>,
-    /// Host name or address that nodes' certificates must be for
+    /// Host name or address to verify in nodes' certificates
     ///
-    /// Without it, that of the node that was named.
+    /// By default, the host of --upstream or --contact.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NAME",
@@ -132,9 +132,9 @@ pub(super) struct UpstreamTlsArgs {
         hide_short_help = true
     )]
     upstream_tls_name: Option<String>,
-    /// Believe any certificate of those authorities, whatever host it is for
+    /// Accept any certificate of those authorities, whatever its host name
     ///
-    /// Whoever has one of them can then pose as the node.
+    /// Anyone with such a certificate can then pose as the node.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NO_HOSTNAME_CHECK",
@@ -159,7 +159,9 @@ impl TlsArgs {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());
         ensure!(
             certificates == keys,
-            "each --client-tls-cert needs its --client-tls-key, in the same order: {certificates} and {keys} are given"
+            "\
+                each --client-tls-cert needs its --client-tls-key, in the same order: got {certificates} and \
+                {keys}"
         );
         if certificates == 0 {
             return Ok(None);
@@ -338,10 +340,10 @@ impl Tls {
         *self.seen.lock() = stamps;
         match self.replace() {
             Ok(()) => {
-                tracing::info!(files, "certificates and keys read again, for new connections");
+                tracing::info!(files, "certificates and keys reloaded, for new connections");
             }
             Err(error) => {
-                tracing::warn!(%error, "certificates and keys cannot be used, those from before stay");
+                tracing::warn!(%error, "certificates and keys cannot be used, the previous ones stay");
             }
         }
     }

@@ -42,7 +42,8 @@ impl WindowClock {
         self.time = wall.max(even);
         let is_ahead = even.duration_since(wall) > TOLERANCE;
         if is_ahead && !self.is_ahead {
-            tracing::warn!(%wall, %even, "the wall clock was set back: windows go on from the time that it had until a restart");
+            tracing::warn!(%wall, %even, "\
+                the wall clock was set back: windows continue from the earlier time until a restart");
         }
         self.is_ahead = is_ahead;
         passed

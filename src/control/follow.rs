@@ -84,7 +84,7 @@ fn trouble(address: &str, error: &ClientError) -> String {
         _ => format!("{address}: {error}"),
     };
     if error.is_authentication() {
-        return format!("{what}: the control connection needs a username and password that the node takes");
+        return format!("{what}: the control connection needs a username and password accepted by the node");
     }
     what
 }
@@ -103,10 +103,10 @@ impl Patience {
     fn say(&self, trouble: &str, was_open: bool, nothing_known: bool) {
         let meanwhile = match nothing_known {
             true => "no node of the cluster is known yet",
-            false => "the audit goes on with the schema that is known",
+            false => "the audit continues with the known schema",
         };
         if was_open {
-            tracing::warn!("no control connection any more, {trouble}: {meanwhile}");
+            tracing::warn!("control connection lost, {trouble}: {meanwhile}");
         } else if self.failures == 0 {
             tracing::warn!("no control connection, {trouble}: {meanwhile}");
         } else {

@@ -41,7 +41,7 @@ impl SystemReader {
             }
             sleep(BETWEEN_LOOKS).await;
         }
-        Err(missing("a trace that is not finished"))
+        Err(missing("an unfinished trace"))
     }
 
     async fn trace_events(&mut self, id: &str) -> Result<Vec<TraceEvent>, ClientError> {

@@ -30,7 +30,7 @@ fn run(python: &Driver, node: &Cassandra, share: &str) -> (u64, u64, Vec<(String
     let lines = ended
         .log
         .lines()
-        .filter(|line| line.contains("has refused everything"));
+        .filter(|line| line.contains("has refused all requests"));
     let [refused, served] = ["refused", "served"].map(|count| asked[count].as_u64().unwrap());
     (refused, served, named.collect(), lines.count())
 }

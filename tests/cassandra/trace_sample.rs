@@ -37,7 +37,7 @@ fn traces_of_some_reads_tell_tombstones_that_the_server_does_not_warn_of() {
     }
     let ended = proxy.stop(Duration::from_secs(60));
     assert_eq!(ended.code, 0, "{}", ended.log);
-    for complaint in ["could not be traced", "does not tell of its reads"] {
+    for complaint in ["could not be traced", "does not report its reads"] {
         assert!(!ended.log.contains(complaint), "{}", ended.log);
     }
     let report: Value = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();

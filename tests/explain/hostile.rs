@@ -123,7 +123,7 @@ fn huge_lines_many_errors_and_deep_nesting_end_soon() {
     assert!(
         ended
             .err
-            .contains("35,000 more findings are counted and not written"),
+            .contains("35,000 more findings are counted but not written"),
         "{}",
         ended.err
     );

@@ -219,8 +219,8 @@ fn commands_of_cqlsh_marks_and_line_ends_of_windows_do_no_harm() {
     );
     for part in [
         "reading w.cql",
-        "w.cql:1: passed over CONSISTENCY, which is a command of cqlsh",
-        "w.cql:6: passed over PAGING",
+        "w.cql:1: skipped CONSISTENCY, which is a cqlsh command",
+        "w.cql:6: skipped PAGING",
         "4 | / SELECT v\n5 | |   FROM kv;\n",
         "Why: ",
     ] {

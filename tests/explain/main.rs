@@ -300,7 +300,7 @@ fn a_finding_is_drawn_with_its_severity_rule_and_what_would_help() {
     for part in [
         "medium[allow-filtering]: Reads of `shop.kv` filter the whole table row by row\n",
         "--> q.cql:2:1",
-        "help: Create a table whose partition key is what the query asks for",
+        "help: Create a table whose partition key is the restricted column",
         "CREATE TABLE shop.kv_by_v (",
         "SELECT k FROM shop.kv_by_v WHERE v = ?;",
     ] {

@@ -103,7 +103,7 @@ fn a_report_that_nobody_reads_holds_up_nothing() {
     let log = stuck.proxy.log();
     assert_eq!(log.matches("is still being written").count(), 1, "{log}");
     stuck.proxy.signal("HUP");
-    stuck.proxy.wait_for_log("settings read again");
+    stuck.proxy.wait_for_log("settings reloaded");
     assert!(other.stop() > 0);
     let began = Instant::now();
     let ended = stuck.proxy.stop(LIMIT);
@@ -174,9 +174,9 @@ fn a_reload_whose_files_never_come_holds_up_nothing() {
     proxy.signal("HUP");
     // What comes after it in the same loop is answered.
     proxy.signal("USR1");
-    proxy.wait_for_log("this signal means nothing");
+    proxy.wait_for_log("cqlens ignores this signal");
     assert_eq!(get(admin, "/livez").0, 200);
-    assert!(!proxy.log().contains("settings read again"), "{}", proxy.log());
+    assert!(!proxy.log().contains("settings reloaded"), "{}", proxy.log());
     assert!(other.stop() > 0);
     let ended = proxy.stop(LIMIT);
     assert_eq!(ended.code, 0, "{}", ended.log);

@@ -235,7 +235,7 @@ async fn a_table_that_comes_back_with_another_key_is_a_notice() {
     let says_so = |coverage: &Value| {
         coverage["notices"]
             .to_string()
-            .contains("shop.users was created again with another partition key")
+            .contains("shop.users was recreated with another partition key")
     };
     assert!(!says_so(&coverage), "{coverage}");
     let deadline = Instant::now() + LIMIT;

@@ -98,7 +98,7 @@ fn without_descriptors_open_connections_go_on_and_new_ones_come_when_there_are_s
     let said = ended.log.matches("no clients can be accepted for now").count();
     assert!((1..=2).contains(&said), "{said} times\n{}", ended.log);
     assert!(
-        ended.log.contains("does not hold max-connections"),
+        ended.log.contains("is too low for max-connections"),
         "{}",
         ended.log
     );
@@ -130,7 +130,7 @@ fn without_a_limit_of_connections_there_are_no_more_than_the_descriptors_hold() 
     });
     assert!(clients.iter_mut().all(is_served));
     let log = proxy.log();
-    assert!(log.contains("holds fewer connections than the default"), "{log}");
+    assert!(log.contains("allows fewer connections than the default"), "{log}");
     assert!(
         log.contains("6 connections are open, and max-connections allows no more"),
         "{log}"

@@ -76,7 +76,7 @@ async fn a_reload_accepts_what_was_found_since_the_start() {
 
     file.write(&format!("{settings}{ACCEPT}"));
     proxy.signal("HUP");
-    proxy.wait_for_log("settings read again, in force");
+    proxy.wait_for_log("settings reloaded, in force");
     assert!(proxy.log().contains("changed=\"accept\""), "{}", proxy.log());
     // The report follows: its writer may be at work.
     while found() {

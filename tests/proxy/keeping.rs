@@ -131,7 +131,7 @@ fn the_hash_key_is_in_the_state_directory_and_hashes_stay_comparable() {
     // As an earlier version left it: the same key, and how to move it.
     fs::rename(state.join("hash.key"), dir.join("hash.key")).unwrap();
     let log = log_with_state(&dir, &[("STATE_DIRECTORY", &state)]);
-    assert!(log.contains("lies beside the snapshots"), "{log}");
+    assert!(log.contains("is in the same folder as the snapshots"), "{log}");
     assert!(log.contains(state.join("hash.key").to_str().unwrap()), "{log}");
     assert_eq!(fs::read_to_string(dir.join("hash.key")).unwrap(), key);
     let ids = key_ids();

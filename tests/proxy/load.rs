@@ -124,8 +124,9 @@ async fn without_a_control_connection_nothing_is_said_of_nodes_but_that_they_are
     assert_eq!(load.get("ring"), None);
     let one = pattern(&report, "SELECT age FROM shop.users WHERE name = ?");
     assert_eq!(one["routing"], json!({"replica": 0, "other": 0, "unknown": 1}));
-    let said =
-        "Of 5 partitions read or written it is not known which nodes hold them: no node had told its tokens";
+    let said = "\
+            For 5 partitions read or written, the nodes that hold them are not known: no node reported its \
+            tokens";
     assert!(markdown.contains(said), "{markdown}");
     assert!(!markdown.contains("## Nodes"), "{markdown}");
 }

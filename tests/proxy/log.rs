@@ -163,7 +163,7 @@ fn lines_that_were_dropped_are_counted_when_the_log_is_read_again() {
     });
     let said = loop {
         let line = lines.recv_timeout(LIMIT).expect("the log tells what was dropped");
-        if line.contains("lines of this log were dropped") {
+        if line.contains("log lines were dropped") {
             break line;
         }
     };

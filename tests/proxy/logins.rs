@@ -214,7 +214,7 @@ fn a_client_that_keeps_its_end_open_after_the_node_has_closed_holds_no_place() {
     until("the place is free", || {
         proxy
             .log()
-            .contains("one side has finished and nothing has passed")
+            .contains("one side has finished and the other was idle")
     });
     drop(client);
     assert_eq!(proxy.stop(LIMIT).code, 0);

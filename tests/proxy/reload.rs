@@ -50,7 +50,7 @@ fn new_settings_are_for_new_connections_and_old_connections_stay() {
 
     file.write(&settings(new.address, "window = '1h'"));
     proxy.signal("HUP");
-    proxy.wait_for_log("settings read again, in force");
+    proxy.wait_for_log("settings reloaded, in force");
     let mut late = connect(proxy.address);
     assert_eq!(ask(&mut late), void(2));
     assert_eq!(ask(&mut early), void(1));
@@ -94,7 +94,7 @@ fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
     let mut proxy = file.proxy();
     for (broken, why) in [
         ("nonsense", "cqlens.toml:5:"),
-        ("window = 'soon'", "window: \"soon\" is not a value for it"),
+        ("window = 'soon'", "window: \"soon\" is not a valid value"),
         (
             "report = 'report.pdf'",
             "must end in .html, .md, .json, .csv, .tsv or .svg",
@@ -105,7 +105,7 @@ fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
             "cannot read /no/such.crt",
         ),
         ("username = 'hunter2'", "--password"),
-        ("password = 5", "password: a string in quotes is wanted"),
+        ("password = 5", "password: expected a string in quotes"),
     ] {
         // Everything else in that file would be fine.
         file.write(&settings(new.address, broken));
@@ -139,7 +139,7 @@ fn log_filter_report_snapshots_and_name_change_at_once() {
     );
     file.write(&format!("log = 'debug'\n{}", settings(node.address, &more)));
     proxy.signal("HUP");
-    proxy.wait_for_log("settings read again, in force");
+    proxy.wait_for_log("settings reloaded, in force");
     let mut client = connect(proxy.address);
     assert_eq!(ask(&mut client), void(1));
     proxy.wait_for_log("connection opened");

@@ -227,11 +227,11 @@ fn a_check_tells_all_faults_at_once() {
     let said = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<_> = said.lines().collect();
     let expected = [
-        "state-file: it means something with topology = cluster only",
+        "state-file: only valid with topology = cluster",
         "cannot read the password file ",
         "cannot read the schema file ",
-        "there is no folder ",
-        "cqlens.toml is no folder",
+        "cannot write the report to ",
+        "cqlens.toml is not a folder",
         "32 hex digits",
         "client.crt",
         "authorities.crt",

@@ -358,7 +358,7 @@ fn a_second_signal_ends_at_once() {
         let ended = proxy.stop(LIMIT);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert_eq!(ended.code, 0, "{}", ended.log);
-        assert!(ended.log.contains("stopping at once"), "{}", ended.log);
+        assert!(ended.log.contains("stopping immediately"), "{}", ended.log);
         assert_eq!(read_until_over(&mut client), b"");
         // The last window is there all the same.
         assert_eq!(report(&file)["coverage"]["unanswered"], 1);

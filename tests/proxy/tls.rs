@@ -403,7 +403,7 @@ async fn a_node_without_tls_is_named_as_such() {
         .unwrap_err();
     let (failures, log) = setup.failures(proxy);
     assert!(failures["upstream"].as_u64() >= Some(1), "{failures}");
-    assert!(log.contains("the node does not speak TLS"), "{log}");
+    assert!(log.contains("the node does not use TLS"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -436,7 +436,7 @@ async fn a_plain_client_of_a_tls_listener_is_refused_and_disturbs_nobody() {
         .unwrap();
     let (failures, log) = setup.failures(proxy);
     assert_eq!(failures, json!({"plain-client": 3}));
-    assert_eq!(log.matches("the client does not speak TLS").count(), 3, "{log}");
+    assert_eq!(log.matches("the client does not use TLS").count(), 3, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -521,8 +521,8 @@ fn files_that_cannot_be_used_are_named() {
     assert!(refused(&["--client-tls-cert", certificate]).contains("--client-tls-key"));
     assert!(refused(&["--upstream-tls-name", "db"]).contains("--upstream-tls-ca"));
     assert!(with("/nowhere.pem", key).contains("cannot read /nowhere.pem"));
-    assert!(with(key, key).contains("holds no certificate"));
-    assert!(with(certificate, certificate).contains("holds no private key"));
+    assert!(with(key, key).contains("contains no certificate"));
+    assert!(with(certificate, certificate).contains("contains no private key"));
     let said = with(certificate, text(&setup.node.key));
     assert!(
         said.contains("cannot be used with the key of") && said.contains("node.key"),

@@ -102,13 +102,13 @@ async fn a_client_whose_certificate_is_revoked_is_refused_counted_and_named() {
     // The list is read again, as all files are.
     setup.authority.revoke("list", &[&revoked], 2100);
     proxy.signal("HUP");
-    until(&proxy, "read again, for new connections", 1).await;
+    until(&proxy, "reloaded, for new connections", 1).await;
     setup.connect(&proxy, Some(&kept)).await.unwrap();
     setup.connect(&proxy, Some(&revoked)).await.unwrap_err();
     // One that has run out says nothing of anybody.
     setup.authority.revoke("list", &[], 2021);
     proxy.signal("HUP");
-    until(&proxy, "read again, for new connections", 2).await;
+    until(&proxy, "reloaded, for new connections", 2).await;
     setup.connect(&proxy, Some(&kept)).await.unwrap_err();
     let log = proxy.stop(LIMIT).log;
     assert_eq!(setup.failures(), json!({"client": 2}));
@@ -186,7 +186,7 @@ async fn clients_see_the_certificate_for_the_name_that_they_ask_for() {
     std::fs::copy(&renewed.key, &second.key).unwrap();
     std::fs::copy(&renewed.certificate, &second.certificate).unwrap();
     proxy.signal("HUP");
-    until(&proxy, "read again, for new connections", 1).await;
+    until(&proxy, "reloaded, for new connections", 1).await;
     assert_eq!(sees("new.example", proxy.address).await, None);
     assert!(sees("one.db.example", proxy.address).await.is_some());
     assert_eq!(proxy.stop(LIMIT).code, 0);
@@ -266,7 +266,7 @@ fn what_does_not_fit_together_is_refused_at_the_start() {
     assert!(refused(&["--client-tls-min-version", "1.1"]).contains("[possible values: 1.2, 1.3]"));
     let with = |file: &Path| refused(&[&ca[..], &["--client-tls-crl", text(file)]].concat());
     assert!(with(Path::new("/nowhere.pem")).contains("cannot read /nowhere.pem"));
-    assert!(with(certificate).contains("holds no list of revoked certificates"));
+    assert!(with(certificate).contains("contains no list of revoked certificates"));
     let broken = setup.folder.path().join("broken.crl");
     std::fs::write(
         &broken,

@@ -114,7 +114,7 @@ async fn the_control_connection_goes_on_with_another_node() {
         })
         .await;
     contact.shutdown().await;
-    followed.proxy.wait_for_log("no control connection any more");
+    followed.proxy.wait_for_log("control connection lost");
     // What only the other one can tell.
     let new = node().await;
     let peers = vec![new.as_peer()];
@@ -160,7 +160,7 @@ async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
     let refused = crate::admin::post(admin, "/reload");
     assert_eq!(refused.code, 422);
     assert!(
-        refused.body.contains("have one listen address"),
+        refused.body.contains("have the same listen address"),
         "{}",
         refused.body
     );

@@ -206,7 +206,7 @@ fn settings_that_cannot_work_are_refused_before_anything_is_asked() {
         (&[], "listen: 127.0.0.1:9142 is one address"),
         (
             &["--listen", "0.0.0.0:9042+"],
-            "listen: clients are told to connect to 0.0.0.0:9042+, which is nowhere",
+            "listen: clients would be told to connect to 0.0.0.0:9042+, which is not reachable",
         ),
         (
             &["--listen", "127.0.1.{n}:9042", "--map", "10.0.0.1=127.0.1.7:9042"],

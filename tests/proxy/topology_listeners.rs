@@ -105,7 +105,7 @@ async fn processes_share_the_nodes_among_them() {
     let status = one.listening(1).await;
     assert_eq!(
         status["bypass"],
-        "Of 3 nodes, this proxy listens for 1. What goes to the 2 that others listen for is in their reports."
+        "Of 3 nodes, this proxy listens for 1. Traffic to the 2 with other listeners is in their reports."
     );
     let states = |status: &serde_json::Value| -> Vec<String> {
         let listeners = status["listeners"].as_array().unwrap().iter();

@@ -73,7 +73,10 @@ fn a_process_that_is_to_refuse_does_not_start_without_a_cluster() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(
-            error.contains("start-without-cluster: no node lets cqlens in: cannot connect to 127.99.1.1:1"),
+            error.contains(
+                "\
+                start-without-cluster: no node accepts a control connection:  cannot connect to 127.99.1.1:1"
+            ),
             "{error}"
         );
     }
@@ -126,7 +129,7 @@ fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
     let admin = crate::support::proxy::free_address();
     let admin_text = admin.to_string();
     let mut proxy = Proxy::start(PROGRAM, node.address, &["--admin", &admin_text]);
-    proxy.wait_for_log("the control connection needs a username and password that the node takes");
+    proxy.wait_for_log("the control connection needs a username and password accepted by the node");
     let status = crate::admin::get(admin, "/readyz");
     let why = status.json()["control_connection_error"].to_string();
     assert!(
@@ -150,7 +153,7 @@ fn a_password_that_the_node_does_not_take_is_told_and_not_shown() {
     let admin_text = admin.to_string();
     let arguments = [&["--admin", &admin_text], &WRONG[..]].concat();
     let mut proxy = Proxy::start(PROGRAM, node.address, &arguments);
-    proxy.wait_for_log("the control connection needs a username and password that the node takes");
+    proxy.wait_for_log("the control connection needs a username and password accepted by the node");
     let status = crate::admin::get(admin, "/readyz");
     assert_eq!(status.code, 200);
     let why = status.json()["control_connection_error"].to_string();
@@ -179,7 +182,7 @@ async fn without_a_password_that_the_nodes_take_nobody_knows_the_cluster() {
     let status = followed
         .until("the reason", |status| {
             let why = status["control_connection_error"].as_str().unwrap_or_default();
-            why.contains("needs a username and password that the node takes")
+            why.contains("needs a username and password accepted by the node")
         })
         .await;
     assert_eq!((followed.status().0, &status["state"]), (503, &"waiting".into()));

@@ -118,7 +118,7 @@ fn inside_a_network_of_its_own() {
     // Who knows the listener is told what is wrong.
     let answer = answered("127.0.0.98:0", "127.0.0.1:9142".parse().unwrap());
     assert!(
-        answer.contains("it came to the listener itself, 127.0.0.1:9142, and was not redirected"),
+        answer.contains("it connected to the listener itself, 127.0.0.1:9142, and was not redirected"),
         "{answer:?}"
     );
 

@@ -132,7 +132,7 @@ fn a_node_that_speaks_tls_is_asked_over_tls() {
     ] {
         assert_eq!(asked.code(), Some(0), "{}", asked.told());
         assert_eq!(counted(asked.report()), [count, 0, count], "{}", asked.told());
-        assert!(asked.told().contains("was not asked"), "{}", asked.told());
+        assert!(asked.told().contains("could not be queried"), "{}", asked.told());
     }
     let unreadable = sniff(&authority, &["--upstream-tls-name", "not a name"]);
     assert_eq!(unreadable.code(), Some(2), "{}", unreadable.told());
@@ -204,7 +204,7 @@ fn a_node_that_cannot_be_asked_is_told_with_the_reason() {
         assert_eq!(counted(sniffed.report()), whole, "{contact}: {told}");
         let notices = sniffed.report()["notices"].to_string();
         assert!(
-            notices.contains("was not asked") && notices.contains(reason),
+            notices.contains("could not be queried") && notices.contains(reason),
             "{contact}: {told}"
         );
         assert!(

@@ -102,7 +102,7 @@ fn latencies(report: &Value) -> u64 {
         .sum()
 }
 
-const NO_TIME: &str = "have no time (simple packet blocks of pcapng)";
+const NO_TIME: &str = "have no timestamps (simple packet blocks of pcapng)";
 
 #[test]
 fn packets_without_a_time_count_and_tell_no_latency() {

@@ -35,11 +35,11 @@ impl Peer {
             return Ok(());
         };
         if headers.contains_key(header::ORIGIN) {
-            return Err((StatusCode::FORBIDDEN, "from no web page\n"));
+            return Err((StatusCode::FORBIDDEN, "not from a web page\n"));
         }
         match token {
             Some(token) if token.is_sent_in(headers) => Ok(()),
-            Some(_) => Err((StatusCode::UNAUTHORIZED, "only with the token of operators\n")),
+            Some(_) => Err((StatusCode::UNAUTHORIZED, "only with the operators' token\n")),
             None if from.ip().to_canonical().is_loopback() => check_host(headers, to.ip()),
             None => {
                 let why = "only from the machine that cqlens runs on, or with a token (--admin-token-file)\n";
@@ -54,7 +54,7 @@ fn check_host(headers: &HeaderMap, address: IpAddr) -> Result<(), Refusal> {
     if hosts.all(|host| names(host, address)) {
         return Ok(());
     }
-    let why = "Host: only localhost, or the address that was connected to\n";
+    let why = "Host: only localhost, or the address of the connection\n";
     Err((StatusCode::MISDIRECTED_REQUEST, why))
 }
 

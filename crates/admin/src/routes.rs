@@ -269,7 +269,7 @@ fn content_type(rendering: Rendering) -> &'static str {
 }
 
 fn busy() -> Response {
-    let why = "cqlens ends, or is busy with other orders";
+    let why = "cqlens is shutting down, or busy with other orders";
     (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": why }))).into_response()
 }
 

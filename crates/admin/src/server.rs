@@ -53,7 +53,7 @@ pub async fn serve(listener: AdminListener, admin: Admin) {
     loop {
         tokio::select! {
             accepted = connections.accept(&listener, &routes) => if let Err(error) = accepted {
-                tracing::warn!(%error, "the admin listener could not accept");
+                tracing::warn!(%error, "the admin listener could not accept a connection");
                 sleep(ACCEPT_PAUSE).await;
             },
             _ = sweep.tick() => connections.close_idle(),

@@ -54,7 +54,7 @@ fn check(path: &Path, replaces: bool) -> io::Result<()> {
     if !metadata.file_type().is_socket() {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "something is there that is no socket",
+            "the file exists and is not a socket",
         ));
     }
     if !replaces && UnixStream::connect(path).is_ok() {

@@ -17,14 +17,15 @@ impl AcceptErrors {
     /// Logs the error, unless the log has just said so, and pauses if the next accept would fail as well.
     pub(super) async fn after(&self, error: &io::Error) {
         if is_of_one_client(error) {
-            tracing::debug!(%error, "a client has gone before it was accepted");
+            tracing::debug!(%error, "a client left before it was accepted");
             return;
         }
         let later = |attempts| {
-            tracing::warn!(attempts, "still no clients accepted, for {INTERVAL:?}");
+            tracing::warn!(attempts, "still accepting no clients, for {INTERVAL:?}");
         };
         if self.throttle.is_new(later) {
-            tracing::warn!(%error, "no clients can be accepted for now, they have to wait; open connections go on");
+            tracing::warn!(%error, "\
+                no clients can be accepted for now, they have to wait; open connections continue");
         }
         sleep(PAUSE).await;
     }

@@ -176,7 +176,7 @@ impl Accepted {
     fn record_header_fault(&self, fault: &HeaderFault, proxy: &Proxy) {
         let peer = self.origin.client;
         if matches!(fault, HeaderFault::Gone | HeaderFault::Io(_)) {
-            tracing::debug!(%peer, "client has gone: {fault}");
+            tracing::debug!(%peer, "client has disconnected: {fault}");
         } else {
             proxy.record_refusal(peer, &RefusalReason::NoProxyHeader(fault.to_string()));
         }

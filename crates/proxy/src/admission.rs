@@ -164,7 +164,7 @@ impl ListenerAdmission {
             self.notices().say(Notice::Paced, || {
                 tracing::warn!(
                     max_connection_rate = rate,
-                    "new clients wait: they come faster than max-connection-rate allows"
+                    "new clients have to wait: they arrive faster than max-connection-rate allows"
                 );
             });
             sleep(wait).await;

@@ -26,7 +26,7 @@ pub(super) async fn empty(
     let patience = match drop_new_syns(listener) {
         Ok(()) => HANDSHAKE,
         Err(error) => {
-            tracing::debug!(%error, "new connections cannot be held off while the last ones are accepted");
+            tracing::debug!(%error, "new connections cannot be deferred while the last ones are accepted");
             ONE_LOOK
         }
     };

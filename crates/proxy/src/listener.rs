@@ -71,7 +71,7 @@ impl Proxy {
         let socket = match socket.into_std() {
             Ok(socket) => socket,
             Err(error) => {
-                tracing::debug!(client = %peer, %error, "client has gone");
+                tracing::debug!(client = %peer, %error, "client has disconnected");
                 return;
             }
         };

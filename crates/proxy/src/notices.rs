@@ -29,7 +29,7 @@ impl Notice {
             Self::ClientTls => "tls failures with clients",
             Self::UpstreamTls => "tls failures with upstreams",
             Self::NoUpstream => "failed connections to upstreams",
-            Self::Unreadable => "answers about nodes that cannot be read",
+            Self::Unreadable => "unreadable responses about nodes",
             Self::Unserved => "clients that could not be served",
             Self::Paced => "pauses because of max-connection-rate",
         }

@@ -31,16 +31,16 @@ pub(super) struct Origin {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HeaderFault {
     /// Most likely the health check of a load balancer.
-    #[error("it has gone without a word")]
+    #[error("it disconnected without sending anything")]
     Gone,
     /// It sends nothing, or only a part.
-    #[error("it has sent no header of the PROXY protocol within {0:?}")]
+    #[error("it sent no PROXY protocol header within {0:?}")]
     Slow(Duration),
     /// What came is something else, or a version that is not known.
-    #[error("it does not begin with a header of the PROXY protocol")]
+    #[error("it does not begin with a PROXY protocol header")]
     Missing,
     /// What came is none that makes sense.
-    #[error("its header of the PROXY protocol is malformed")]
+    #[error("its PROXY protocol header is malformed")]
     Malformed,
     #[error("it cannot be read from: {0}")]
     Io(#[from] io::Error),

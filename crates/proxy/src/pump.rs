@@ -87,17 +87,17 @@ impl fmt::Display for Ended {
         let (verb, side, error) = match self {
             Self::Finished => return formatter.write_str("closed by both sides"),
             Self::Drained => return formatter.write_str("closed by cqlens"),
-            Self::Idle => return formatter.write_str("closed by cqlens, nothing has passed for too long"),
+            Self::Idle => return formatter.write_str("closed by cqlens, idle for too long"),
             Self::HalfClosed => {
                 return formatter.write_str(
-                    "closed by cqlens, one side has finished and nothing has passed for too long",
+                    "closed by cqlens, one side has finished and the other was idle for too long",
                 );
             }
             Self::NoLogin => return formatter.write_str("closed by cqlens, the client has not logged in"),
             Self::Unreadable(reason) => {
                 return write!(
                     formatter,
-                    "closed by cqlens, which cannot tell what addresses it may pass on: {reason}"
+                    "closed by cqlens, which cannot determine the addresses to pass on: {reason}"
                 );
             }
             Self::ReadFailed(side, error) => ("reading from", side, error),

@@ -80,7 +80,7 @@ impl Resolver {
         let mut lookup = self.lookup(name)?;
         let resolved = lookup.wait_for(Option::is_some).await;
         let resolved = resolved.ok().and_then(|resolved| resolved.clone());
-        let resolved = resolved.ok_or_else(|| io::Error::other("looking up the name has failed"))?;
+        let resolved = resolved.ok_or_else(|| io::Error::other("looking up the name failed"))?;
         resolved
             .addresses
             .map_err(|LookupError(kind, what)| io::Error::new(kind, what))

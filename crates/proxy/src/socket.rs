@@ -104,7 +104,8 @@ pub(super) async fn accept_client(
     drain: &Drain,
 ) -> Option<Socket> {
     if let Err(error) = client.set_nodelay(true) {
-        tracing::debug!(connection = connection.id.0, client = %connection.client, %error, "client has gone");
+        tracing::debug!(connection = connection.id.0, client = %connection.client, %error, "\
+            client has disconnected");
         return None;
     }
     let Some(acceptor) = &route.client_tls else {
@@ -172,7 +173,7 @@ pub(super) async fn connect_upstream(
         }
     };
     if let Err(error) = prepare(&mut upstream, policy, header).await {
-        tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
+        tracing::debug!(upstream = %route.upstream, %error, "upstream has disconnected");
         return Err(UpstreamError::Logged);
     }
     if let Ok(address) = upstream.peer_addr() {

@@ -42,14 +42,14 @@ const MOST_DESTINATIONS: usize = 4_096;
 pub(super) enum NoDestination {
     /// A client knows the address of the listener itself.
     #[error(
-        "it came to the listener itself, {0}, and was not redirected to it; with transparent, clients connect to the nodes' own \
-         addresses"
+        "it connected to the listener itself, {0}, and was not redirected; with transparent, clients connect \
+         to the nodes' own addresses"
     )]
     NotRedirected(SocketAddr),
     /// The redirection takes what cqlens itself sends.
     #[error(
-        "it is cqlens' own connection to {0}, which was redirected back to it; exempt the user that cqlens runs as from the \
-         redirection"
+        "it is cqlens' own connection to {0}, redirected back to cqlens; exempt the user that cqlens runs as \
+         from the redirection"
     )]
     Loop(SocketAddr),
 }

@@ -263,7 +263,7 @@ impl UpstreamHealth {
             HealthChange::Nothing => {}
             HealthChange::IsDown(_) => tracing::warn!(
                 upstream,
-                "the upstream accepts no connections: clients are refused at once until a check finds that it does"
+                "the upstream accepts no connections: clients are refused immediately until a check succeeds"
             ),
             HealthChange::IsBack(after) => {
                 tracing::info!(upstream, ?after, "the upstream accepts connections again");

@@ -28,18 +28,18 @@ use crate::{cli::format, in_process, sink::replace};
 
 /// Show a report without a cluster
 ///
-/// Sends scenarios through a proxy to an in-memory stand-in for Cassandra, and reports what they do.
+/// Sends scenarios through a proxy to an in-memory stand-in for Cassandra, and reports on them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(super) struct Args {
     /// Write the report to this file
     ///
-    /// Without it: cqlens-demo.html in the working directory, or another ending for another --format.
+    /// By default cqlens-demo.html in the working directory, or the ending of another --format.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How the report is written
+    /// Format of the report
     ///
-    /// Without it, the ending of the output file decides.
+    /// By default, the ending of the output file decides.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 }

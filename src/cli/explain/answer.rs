@@ -316,8 +316,8 @@ impl StatementAnswer {
 pub(super) fn extension_error(statement: &Statement<'_>) -> Option<StatementError> {
     let extension = statement.extension.as_ref()?;
     let message = match extension.dialect {
-        Dialect::Scylla => "syntax of ScyllaDB, which Cassandra does not know",
-        _ => "syntax that Cassandra 5.0 does not know",
+        Dialect::Scylla => "ScyllaDB syntax, which Cassandra does not support",
+        _ => "syntax that Cassandra 5.0 does not support",
     };
     Some(StatementError {
         stage: "parse",

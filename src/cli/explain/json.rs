@@ -154,7 +154,7 @@ fn answer(
     let answer = match (&record.query, &record.batch) {
         (Some(query), None) => answer_query(query, record.values.as_deref(), context, keys),
         (None, Some(batch)) => answer_batch(batch, context, keys),
-        _ => bad_input("a record has either a query or a batch".to_owned()),
+        _ => bad_input("a record has either a query or a batch, not both".to_owned()),
     };
     let children = record.batch.iter().flat_map(|batch| &batch.statements);
     let texts: Vec<_> = record
@@ -188,7 +188,7 @@ fn answer_batch(batch: &BatchRecord, context: Context<'_>, keys: &mut Keys) -> S
         None | Some("logged") => BatchKind::Logged,
         Some("unlogged") => BatchKind::Unlogged,
         Some("counter") => BatchKind::Counter,
-        Some(other) => return bad_input(format!("there is no {other} batch")),
+        Some(other) => return bad_input(format!("unknown batch type {other}")),
     };
     let bound: Result<Vec<_>, String> = batch
         .statements
@@ -233,7 +233,7 @@ impl BoundValue {
             pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())
         });
         let bytes: Option<Vec<u8>> = pairs.collect();
-        bytes.ok_or_else(|| "a value is hexadecimal, null or \"unset\"".to_owned())
+        bytes.ok_or_else(|| "a value must be hexadecimal, null or \"unset\"".to_owned())
     }
 }
 

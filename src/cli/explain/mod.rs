@@ -48,32 +48,33 @@ use cqlens_rehearse::recording::is_recording;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AS_A_LINTER)]
 pub(super) struct Args {
-    /// Definitions of the tables, as `DESCRIBE SCHEMA` prints them; without it only the text is explained.
+    /// Definitions of the tables, as printed by `DESCRIBE SCHEMA`; without it, only the text is explained.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// The keyspace of names without one, until a USE says another.
+    /// The keyspace of unqualified names, until a USE.
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
     /// In which form findings are written.
     #[arg(long, value_enum, value_name = "FORM")]
     format: Option<Form>,
-    /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line;
-    /// with --format, write findings in that form instead.
+    /// Read one JSON record per line (`{"id", "keyspace", "query", "values"}`) and write one JSON object per line; with
+    /// --format, write findings in that format instead.
     #[arg(long)]
     json: bool,
-    /// Each line begins with `file:line:` (or `file:line:column:`), as `grep -n` writes it: findings are shown there.
+    /// Each line begins with `file:line:` (or `file:line:column:`), as in the output of `grep -n`: findings refer to
+    /// that place.
     #[arg(long, conflicts_with = "json")]
     located: bool,
-    /// Exit with code 1 if a finding that is not accepted is of this severity or above.
+    /// Exit with code 1 on findings of this severity or above that are not accepted.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
-    /// Let --fail-on pass although statements could not be judged, since there is no schema.
+    /// Let --fail-on pass even if statements could not be judged without a schema.
     #[arg(long, requires = "fail_on")]
     allow_unjudged: bool,
-    /// Print findings, errors and the summary only.
+    /// Print only findings, errors and the summary.
     #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print also what is passed over, and why each finding matters.
+    /// Also print what is skipped, and why each finding matters.
     #[arg(long, short)]
     verbose: bool,
     /// CQL files, folders of `.cql` files, or recordings; `-` or none: standard input.
@@ -87,13 +88,14 @@ Examples:
       cqlens explain --schema schema.cql --fail-on medium queries/*.cql
       cqlens explain --keyspace shop --fail-on medium migrations/
 
-Files of a folder are read in the order of Flyway, cassandra-migration or cqlmigrate. CREATE, ALTER and DROP count for the statements \
-after them, in later files too, and the definitions are judged as they stand at the end, those of --schema as well (not with --json, \
-which answers records). Each statement is judged as if it ran once: by its shape, since only traffic tells how often it runs (cqlens \
-proxy). cqlens rules lists what is looked for.
+Files in a folder are read in the order of Flyway, cassandra-migration or cqlmigrate. CREATE, ALTER and DROP apply to the statements \
+after them, in later files too, and the final definitions are judged, including those of --schema (not with --json, which processes \
+records). Each statement is judged as if it ran once: by its shape, because only traffic shows how often it runs (cqlens proxy). \
+cqlens rules lists the rules.
 
-Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
-Cassandra would refuse, with --fail-on also one that could not be judged without a schema (unless --allow-unjudged). With --json the last two are answers, and change the exit code only where --fail-on is given.";
+Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is not CQL, a statement that \
+Cassandra would reject, with --fail-on also one that could not be judged without a schema (unless --allow-unjudged). With --json the \
+last two are results, and change the exit code only if --fail-on is given.";
 
 /// Explains all inputs. A file that cannot be read is reported, and the next one is read.
 ///
@@ -144,8 +146,8 @@ impl Args {
 fn unjudged(outcome: &LintOutcome) -> String {
     let statements = number::plural(outcome.statements as u64, "statement", "statements");
     let why = match outcome.without_keyspace {
-        0 => "their tables are not known without --schema. Give one, or --allow-unjudged",
-        _ => "they do not name their keyspace. Give it with --keyspace, or --allow-unjudged",
+        0 => "their tables are not known without a schema: give --schema, or --allow-unjudged",
+        _ => "their keyspace is not given: use --keyspace, or --allow-unjudged",
     };
     format!("{} of {statements} could not be judged: {why}", outcome.unjudged)
 }
@@ -293,7 +295,7 @@ fn summarise<W: Write>(printer: Printer<W>, args: &Args, outcome: &LintOutcome) 
         .context("cannot write")?;
     if left_out > 0 {
         log::failed(&anyhow::anyhow!(
-            "{} more findings are counted and not written",
+            "{} more findings are counted but not written",
             number::count(left_out as u64)
         ));
     }

@@ -71,7 +71,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             let place = source.statement(span);
             match part {
                 ScriptPart::Command(word) => {
-                    let what = format!("passed over {word}, which is a command of cqlsh");
+                    let what = format!("skipped {word}, which is a cqlsh command");
                     self.printer.passed_over(&place, &what)?;
                 }
                 ScriptPart::Statement(Err(error)) => self.unparsed(&error, &place)?,
@@ -119,8 +119,10 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             }
             Applied::Unjudged => {
                 self.count_unjudged(keyspace.is_none());
-                self.printer
-                    .passed_over(place, "not judged: what this defines or changes is not known")
+                self.printer.passed_over(
+                    place,
+                    "not judged: the statement's effect on the schema is not known",
+                )
             }
             Applied::Refused(error) => {
                 let schema = &self.definitions.schema;
@@ -282,16 +284,14 @@ fn in_words(footprint: &Footprint, plan: &Plan) -> String {
         (Count::Page { named, .. }, _) => format!("some of {named} partitions"),
         (Count::Scan, _) | (_, PartitionClass::Scan) => "a scan of the whole ring".to_owned(),
         (Count::TokenRange { share }, _) => format!("{:.1} % of the ring", share * 100.0),
-        (_, PartitionClass::TokenRange) => "a part of the ring".to_owned(),
+        (_, PartitionClass::TokenRange) => "part of the ring".to_owned(),
         (Count::Index, _) | (_, PartitionClass::Index) => {
             "read through an index, without the partition key".to_owned()
         }
-        (Count::Unknown(Reason::Unbound), PartitionClass::Single) => {
-            "1 partition for each execution".to_owned()
-        }
+        (Count::Unknown(Reason::Unbound), PartitionClass::Single) => "1 partition per execution".to_owned(),
         (Count::Unknown(Reason::Unbound), PartitionClass::Multi) => match plan.foreseen_partitions() {
-            Some(1) => "1 partition for each execution".to_owned(),
-            Some(count) => format!("{count} partitions for each execution"),
+            Some(1) => "1 partition per execution".to_owned(),
+            Some(count) => format!("{count} partitions per execution"),
             None => "as many partitions as distinct keys are bound".to_owned(),
         },
         (Count::Unknown(reason), _) => format!("partitions unknown ({})", reason.name()),

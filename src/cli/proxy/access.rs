@@ -19,7 +19,7 @@ use cqlens_proxy::tls::{Acceptor, MinVersion};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Operation")]
 pub(super) struct AccessArgs {
-    /// Token that operators send, in a file
+    /// File with the operators' token
     ///
     /// As `Authorization: Bearer TOKEN`, from any machine. Only with --admin-tls-cert may other machines reach the
     /// listener then. Without a token, operators must be on this machine.
@@ -30,9 +30,9 @@ pub(super) struct AccessArgs {
         hide_short_help = true
     )]
     admin_token_file: Option<PathBuf>,
-    /// Speak TLS on the admin listener: its certificate, in PEM
+    /// Use TLS on the admin listener: its certificate, in PEM
     ///
-    /// Followed by those that lead to its authority. Probes need https then.
+    /// Followed by its chain. Probes then need https.
     #[arg(
         long,
         env = "CQLENS_ADMIN_TLS_CERT",

@@ -20,8 +20,8 @@ use super::{
 
 /// Audit live traffic: a proxy before the cluster
 ///
-/// Clients connect to cqlens in place of a node. Every byte is forwarded unchanged; reports say what the traffic does to
-/// the data model.
+/// Clients connect to cqlens in place of a node. Every byte is forwarded unchanged; reports show how the traffic and
+/// the data model fit together.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Forwarding", after_help = MORE, after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -37,26 +37,26 @@ pub(in crate::cli) struct Args {
         default_value_t = Listen::One(DEFAULT_LISTEN)
     )]
     pub(super) listen: Listen,
-    /// The node that connections go to
+    /// The node to forward connections to
     ///
-    /// With --topology cluster, one or more nodes that name all others.
+    /// With --topology cluster, one or more contact points.
     #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port, value_delimiter = ',',
         required_unless_present = "route")]
     pub(super) upstream: Vec<String>,
     /// Share the listening address with other processes
     ///
-    /// The next process can then begin before this one ends. All of them must be started with it.
+    /// The next process can then start before this one ends. All of them must be started with this flag.
     #[arg(long, env = "CQLENS_REUSE_PORT", hide_short_help = true)]
     pub(super) reuse_port: bool,
-    /// How long to wait for the node to accept a connection
+    /// Timeout for the node to accept a connection
     #[arg(long, env = "CQLENS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "5s", value_parser = positive_duration, hide_short_help = true)]
     pub(super) connect_timeout: Duration,
-    /// How long requests in flight may take to end when cqlens is told to stop
+    /// Grace period for requests in flight when cqlens is stopped
     #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration, hide_short_help = true)]
     pub(super) grace: Duration,
-    /// How long to go on accepting clients when cqlens is told to stop
+    /// How long to keep accepting clients when cqlens is stopped
     ///
-    /// /readyz says 503 meanwhile: the time that a load balancer needs to notice.
+    /// /readyz returns 503 meanwhile: set it to the time that a load balancer needs to notice.
     #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration, hide_short_help = true)]
     pub(super) drain_delay: Duration,
     #[command(flatten)]
@@ -65,8 +65,8 @@ pub(in crate::cli) struct Args {
     pub(super) observer: ObserverArgs,
     /// Record requests, for `cqlens replay`
     ///
-    /// With digests of their responses. `cqlens report` and `cqlens explain` read the folder as well; only with
-    /// --record-values it can be replayed on another cluster. Off if not set.
+    /// Includes digests of their responses. `cqlens report` and `cqlens explain` read the folder as well; it can be
+    /// replayed on another cluster only with --record-values. Off if not set.
     #[arg(
         long,
         env = "CQLENS_RECORD",
@@ -77,9 +77,9 @@ pub(in crate::cli) struct Args {
     pub(super) record: Option<PathBuf>,
     #[command(flatten)]
     pub(super) record_args: RecordArgs,
-    /// Open no connections of cqlens' own to the cluster
+    /// Do not open a control connection to the cluster
     ///
-    /// The schema is then what --schema and the traffic show.
+    /// The schema is then taken from --schema and the traffic.
     #[arg(
         long,
         env = "CQLENS_NO_CONTROL_CONNECTION",
@@ -87,16 +87,16 @@ pub(in crate::cli) struct Args {
         help_heading = "Control connection"
     )]
     pub(super) no_control_connection: bool,
-    /// Repeat this many reads a second with tracing, to count tombstones
+    /// Repeat this many reads per second with tracing, to count tombstones
     ///
-    /// They are sent again over a connection of cqlens' own. The cluster writes the traces, and keeps them for a day. Off
-    /// if not set.
+    /// They are sent over cqlens' own connection. The cluster writes the traces, and keeps them for a day. Off if not
+    /// set.
     #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = traces_per_second,
         conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
     pub(super) trace_sample: Option<f64>,
-    /// Ask nodes this often how many tombstones and rows their reads pass
+    /// Interval for polling the nodes' counters of tombstones and rows per read
     ///
-    /// The answer is in `system_views`, of Cassandra 4.0 and later. Off if not set.
+    /// They are in `system_views` of Cassandra 4.0 and later. Off if not set.
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration,
         conflicts_with = "no_control_connection", hide_short_help = true, help_heading = "Control connection")]
     pub(super) poll_system_views: Option<Duration>,
@@ -106,11 +106,11 @@ pub(in crate::cli) struct Args {
     pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
-    /// Answer probes and operators over HTTP
+    /// Serve probes and operators over HTTP
     ///
     /// /livez and /readyz; from this machine or with the token, also /metrics, /report, /findings, /snapshot, /config,
-    /// /log-level, /reload and /drain. With unix:PATH, at a socket to which only the user that runs cqlens may connect. Off
-    /// if not set.
+    /// /log-level, /reload and /drain. With unix:PATH, on a socket that only the user running cqlens may connect to.
+    /// Off if not set.
     #[arg(
         long,
         env = "CQLENS_ADMIN",
@@ -122,13 +122,13 @@ pub(in crate::cli) struct Args {
     pub(super) access: AccessArgs,
     /// Print the settings in force as TOML, and exit
     ///
-    /// Each with the place that it comes from; passwords are left out.
+    /// Each with its origin; passwords are left out.
     #[arg(long, help_heading = "Operation")]
     pub(super) print_config: bool,
     /// Check the settings without starting, and exit
     ///
-    /// Reads the files that they name, certificates and keys included, and looks up names. Nothing is bound, connected to or
-    /// written. All faults are printed, with exit code 2.
+    /// Reads the files that they name, including certificates and keys, and resolves host names. Nothing is bound,
+    /// connected to or written. All errors are printed, with exit code 2.
     #[arg(long, help_heading = "Operation")]
     pub(super) check: bool,
 }

@@ -12,7 +12,9 @@ use tokio::net::{TcpListener, TcpSocket};
 pub(super) fn bind_transparent(listen: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = socket(listen, reuse_port)?;
     if let Err(error) = Transparent::accept_on(&socket, listen) {
-        tracing::debug!(%error, "connections that TPROXY sends here cannot be taken (it needs CAP_NET_ADMIN), those of REDIRECT can");
+        tracing::debug!(%error, "\
+            connections redirected with TPROXY cannot be accepted (this needs CAP_NET_ADMIN), those \
+            redirected with REDIRECT can");
     }
     socket.bind(listen)?;
     socket.listen(BACKLOG)

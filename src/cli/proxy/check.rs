@@ -58,7 +58,7 @@ fn can_hold_report(path: &Path) -> anyhow::Result<()> {
     let folder = directory(path);
     ensure!(
         folder.is_dir(),
-        "cannot write the report to {}: there is no folder {}",
+        "cannot write the report to {}: the folder {} does not exist",
         path.display(),
         folder.display()
     );
@@ -70,7 +70,7 @@ fn can_be_folder(path: &Path) -> anyhow::Result<()> {
     let there = path.ancestors().find(|path| path.exists());
     ensure!(
         there.is_none_or(Path::is_dir),
-        "cannot write to {}: {} is no folder",
+        "cannot write to {}: {} is not a folder",
         path.display(),
         there.unwrap_or(path).display()
     );

@@ -60,7 +60,7 @@ pub(super) async fn check(args: &Args, tls: &Tls) -> anyhow::Result<()> {
         return Ok(());
     }
     let reached = control::reach(&contacts(args), options(args, tls)).await;
-    reached.map_err(|why| anyhow!("start-without-cluster: no node lets cqlens in: {why}"))
+    reached.map_err(|why| anyhow!("start-without-cluster: no node accepts a control connection: {why}"))
 }
 
 /// The nodes that it may connect to.

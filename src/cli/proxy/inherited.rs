@@ -89,7 +89,7 @@ impl Inherited {
             return Ok(());
         }
         bail!(
-            "LISTEN_FDS: cqlens is not to listen at {}, where it was given a socket",
+            "LISTEN_FDS: a socket for {} was passed, but cqlens is not set to listen there",
             self.addresses()
         )
     }

@@ -123,7 +123,7 @@ fn given_pairs(
     let of_pair = |pair: &RoutePair| match inherited.at(pair.listen)? {
         Some(listener) => Ok((pair.clone(), listener)),
         None => bail!(
-            "LISTEN_FDS: no socket was given for {} (to {}), only for {given}",
+            "LISTEN_FDS: no socket was passed for {} (to {}), only for {given}",
             pair.listen,
             pair.upstream
         ),
@@ -218,13 +218,16 @@ mod tests {
         let [first, second, third_address] = addresses;
         assert_eq!(
             error,
-            format!("LISTEN_FDS: no socket was given for {second} (to b:1), only for {first}")
+            format!("LISTEN_FDS: no socket was passed for {second} (to b:1), only for {first}")
         );
         let [one, ..] = sockets();
         let error = opened(&route(&one, "a:1"), vec![one, third]).unwrap_err();
         assert_eq!(
             error,
-            format!("LISTEN_FDS: cqlens is not to listen at {third_address}, where it was given a socket")
+            format!(
+                "\
+                LISTEN_FDS: a socket for {third_address} was passed, but cqlens is not set to listen there"
+            )
         );
         let cluster = [
             "--topology",

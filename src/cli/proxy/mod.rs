@@ -93,7 +93,9 @@ pub(super) fn run(
         .feeding(feed);
     if !args.keeps_anything() {
         tracing::warn!(
-            "nothing of the audit is kept: --report writes a report, --snapshot-dir keeps every window, --record keeps requests, --admin answers probes and operators"
+            "\
+                the audit keeps nothing: --report writes a report, --snapshot-dir keeps every window, \
+                --record keeps requests, --admin serves probes and operators"
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

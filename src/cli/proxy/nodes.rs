@@ -79,7 +79,9 @@ impl Running {
             .idle(|address| self.serving.route(address).is_some());
         problems.extend(unserved.map(|address| {
             let text = format!(
-                "LISTEN_FDS: no node is listened for at {address}: who connects there has to wait for one"
+                "\
+                    LISTEN_FDS: no node has the listener {address}: clients that connect there have to wait \
+                    for one"
             );
             Problem::of_cluster(text)
         }));
@@ -122,7 +124,7 @@ impl Running {
             self.serving.reroute(listen, new);
         } else {
             tracing::info!(%listen, before = before.upstream, upstream, host_id = %planned.node.host_id,
-                "forwarding to another address: connections to the one before end");
+                "forwarding to another address: connections to the previous one end");
             self.serving.move_to(listen, new, self.args.grace);
         }
         Ok(())
@@ -152,7 +154,8 @@ impl Running {
             .collect();
         for listen in others {
             let upstream = self.serving.route(listen).map(|route| route.upstream.clone());
-            tracing::info!(%listen, upstream, grace = ?self.args.grace, "no node is to be reached here any more: requests in flight may end");
+            tracing::info!(%listen, upstream, grace = ?self.args.grace, "\
+                no node is reached through this listener any more: requests in flight may end");
             self.serving.close(listen, self.args.grace);
         }
     }

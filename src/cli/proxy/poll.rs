@@ -48,11 +48,11 @@ async fn ask_all(
                 Ok(()) => has_failed = false,
                 // Once until it works again.
                 Err(error) if has_failed => {
-                    tracing::debug!(%address, %error, "a node does not tell of its reads")
+                    tracing::debug!(%address, %error, "a node does not report its reads")
                 }
                 Err(error) => {
                     has_failed = true;
-                    tracing::warn!(%address, %error, "poll-system-views: a node does not tell of its reads");
+                    tracing::warn!(%address, %error, "poll-system-views: a node does not report its reads");
                 }
             }
         }

@@ -27,7 +27,10 @@ impl Reach {
     pub(super) fn notice(&self, cluster: &Cluster) -> Option<String> {
         if cluster.nodes.is_empty() {
             return Some(
-                "Whether traffic goes around this proxy is not known: no node has told which nodes there are.".to_owned(),
+                "\
+                    Whether traffic bypasses this proxy is not known: no node has reported the nodes of the \
+                    cluster."
+                    .to_owned(),
             );
         }
         match self {
@@ -45,8 +48,8 @@ fn around(cluster: &Cluster, listeners: &[SocketAddr]) -> Option<String> {
     let first = elsewhere.first()?;
     let listening: Vec<_> = listeners.iter().map(ToString::to_string).collect();
     Some(format!(
-        "Traffic may go around this proxy: the cluster tells drivers to connect to {}{} and not to {}. What takes that way is not in \
-         this report.",
+        "Traffic may bypass this proxy: the cluster tells drivers to connect to {}{} and not to {}. That \
+         traffic is not in this report.",
         told(first),
         and_more(elsewhere.len()),
         listening.join(" or "),
@@ -68,7 +71,9 @@ fn past(cluster: &Cluster, transparent: &Transparent) -> Option<String> {
     let others: Vec<_> = cluster.nodes.iter().filter(|node| !is_redirected(node)).collect();
     let first = others.first()?;
     Some(format!(
-        "Of {} nodes, connections to {} were redirected to this proxy so far: what goes to {}{} is not in this report.",
+        "\
+            Of {} nodes, connections to {} were redirected to this proxy so far: traffic to {}{} is not in \
+            this report.",
         cluster.nodes.len(),
         cluster.nodes.len() - others.len(),
         told(first),
@@ -83,12 +88,12 @@ fn part(here: &BTreeSet<SocketAddr>, elsewhere: &BTreeSet<SocketAddr>, nodes: us
     let mut sentence = format!("Of {nodes} nodes, this proxy listens for {}.", here.len());
     if !elsewhere.is_empty() {
         let count = elsewhere.len();
-        sentence += &format!(" What goes to the {count} that others listen for is in their reports.");
+        sentence += &format!(" Traffic to the {count} with other listeners is in their reports.");
     }
     let without = nodes.saturating_sub(here.len() + elsewhere.len());
     if without > 0 {
         sentence += &format!(
-            " For {without} nobody can listen: clients that know their addresses reach them past it."
+            " {without} cannot have a listener: clients that know their addresses bypass this proxy."
         );
     }
     Some(sentence)
@@ -170,8 +175,8 @@ mod tests {
         assert_eq!(notice(&reach(&nodes, &[]), &nodes), "");
         assert_eq!(
             notice(&reach(&nodes[..1], &nodes[1..2]), &nodes),
-            "Of 3 nodes, this proxy listens for 1. What goes to the 1 that others listen for is in their reports. For 1 nobody can \
-             listen: clients that know their addresses reach them past it."
+            "Of 3 nodes, this proxy listens for 1. Traffic to the 1 with other listeners is in their \
+             reports. 1 cannot have a listener: clients that know their addresses bypass this proxy."
         );
     }
 

@@ -60,7 +60,10 @@ impl Running {
         };
         match &reloaded {
             Ok(changes) => say(changes),
-            Err(error) => tracing::error!("settings cannot be used, those from before stay: {error:#}"),
+            Err(error) => tracing::error!(
+                "\
+                the new settings cannot be used, the previous ones stay: {error:#}"
+            ),
         }
         supervisor::ready();
         let told = reloaded.map_err(|error| format!("{error:#}"));
@@ -134,7 +137,7 @@ impl Running {
         if follow_anew {
             self.control.end(&self.live).await;
             if let Some(schema) = schema {
-                tracing::info!("the schema is that of the file until the cluster tells more");
+                tracing::info!("the schema is that of the file until the cluster's is read");
                 self.schema = Some(schema.clone());
                 self.live.replace_schema(schema, self.live.begin_reading());
             }
@@ -191,7 +194,8 @@ impl Running {
                     self.pairs.push((pair.clone(), listen));
                 }
                 None => {
-                    tracing::info!(%listen, upstream = pair.upstream, grace = ?self.args.grace, "no route any more: requests in flight may end");
+                    tracing::info!(%listen, upstream = pair.upstream, grace = ?self.args.grace, "\
+                        the route was removed: requests in flight may end");
                     self.serving.close(listen, self.args.grace);
                 }
             }
@@ -218,13 +222,13 @@ fn say(changes: &SettingChanges) {
     for key in &changes.need_restart {
         tracing::warn!(
             setting = key,
-            "this setting has changed and needs a restart, the value from before stays"
+            "this setting has changed and needs a restart, the previous value stays"
         );
     }
     if changes.applied.is_empty() {
-        tracing::info!("settings read again, nothing has changed");
+        tracing::info!("settings reloaded, nothing has changed");
     } else {
         let changed = changes.applied.join(", ");
-        tracing::info!(changed, "settings read again, in force for new connections");
+        tracing::info!(changed, "settings reloaded, in force for new connections");
     }
 }

@@ -125,7 +125,7 @@ impl Running {
         match last {
             LastWindowResult::Whole => {}
             LastWindowResult::Withheld => {
-                tracing::error!("an auditor is stuck: what it has counted is not in the last window")
+                tracing::error!("an auditor is stuck: its figures are missing from the last window")
             }
             LastWindowResult::Unwritten => {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
@@ -138,7 +138,7 @@ impl Running {
             // Answers and differences that are still under way are waited for, by nobody else.
             let ended = spawn_blocking(move || shadow.end(shadow::PATIENCE)).await;
             if !matches!(ended, Ok(true)) {
-                tracing::warn!("shadow: its last report is not written");
+                tracing::warn!("shadow: the last report was not written");
             }
             if !self.writer.write_again().await {
                 tracing::warn!("report: the last of what the shadow has answered is missing");
@@ -169,7 +169,7 @@ impl Running {
                     SignalRequest::Stop(name) => self.stop_by(name),
                     // The result is in the log.
                     SignalRequest::Reload => self.begin_reload(None),
-                    SignalRequest::Nothing(signal) => tracing::info!(signal, "this signal means nothing to cqlens"),
+                    SignalRequest::Nothing(signal) => tracing::info!(signal, "cqlens ignores this signal"),
                 },
                 Some(order) = self.operators.orders.recv() => self.carry_out(order),
                 read = self.reloading.read() => self.end_reload(read).await,
@@ -255,7 +255,7 @@ impl Running {
     /// Begins a shutdown; if one has begun before, ends it at once.
     fn stop_by(&mut self, signal: &str) {
         if self.shutdown != ShutdownPhase::Serving {
-            tracing::warn!(signal, "stopping at once: nothing is waited for any more");
+            tracing::warn!(signal, "stopping immediately, without waiting any longer");
             self.serving.drain(Duration::ZERO);
             self.shutdown = ShutdownPhase::AtOnce(Instant::now() + GOODBYE);
             return;
@@ -270,7 +270,8 @@ impl Running {
             tracing::info!(signal, grace = ?self.args.grace, "stopping: no new clients, requests in flight may end");
             self.drain();
         } else {
-            tracing::info!(signal, ?delay, grace = ?self.args.grace, "stopping: clients are told to go elsewhere, those that come are still accepted");
+            tracing::info!(signal, ?delay, grace = ?self.args.grace, "\
+                stopping: readiness fails so that clients go elsewhere; new ones are still accepted");
             self.shutdown = ShutdownPhase::Delayed(Instant::now() + delay);
         }
     }

@@ -47,10 +47,10 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_report: Option<PathBuf>,
-    /// Copy the requests of this share of connections, in per cent
+    /// Copy the requests of this share of connections, in percent
     #[arg(long, env = "CQLENS_SHADOW_SAMPLE", value_name = "PERCENT", default_value = "100", value_parser = percent, hide_short_help = true)]
     shadow_sample: f64,
-    /// Copy requests to these keyspaces only
+    /// Copy only requests to these keyspaces
     #[arg(
         long,
         env = "CQLENS_SHADOW_KEYSPACES",
@@ -60,7 +60,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_keyspaces: Vec<String>,
-    /// Copy requests of these patterns only, by their ids in reports
+    /// Copy only requests of these patterns, by their ids in reports
     #[arg(
         long,
         env = "CQLENS_SHADOW_PATTERNS",
@@ -70,7 +70,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_patterns: Vec<String>,
-    /// Copy no more requests a second
+    /// Maximum number of requests to copy per second
     #[arg(long, env = "CQLENS_SHADOW_RATE", value_name = "PER_SECOND", requires = "shadow", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     shadow_rate: Option<u32>,
     /// Copy writes to these keyspaces, too
@@ -131,9 +131,9 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_exclude_columns: Vec<String>,
-    /// Send to no other nodes of the shadow than the named ones
+    /// Send only to the named nodes of the shadow
     ///
-    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    /// Otherwise the other nodes of their data centre are discovered, and requests go to a node that holds the partition.
     #[arg(
         long,
         env = "CQLENS_SHADOW_NO_DISCOVERY",
@@ -141,9 +141,9 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_no_discovery: bool,
-    /// Query the upstream again where answers differ, over connections of cqlens' own
+    /// Repeat differing requests on the upstream, over cqlens' own connections
     ///
-    /// Without it, differences in tables that were written meanwhile are not judged.
+    /// Without it, differences in tables that were written in the meantime are not judged.
     #[arg(
         long,
         env = "CQLENS_SHADOW_ASK_UPSTREAM",
@@ -151,15 +151,15 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_ask_upstream: bool,
-    /// Share of reads that the upstream is asked twice, in per cent
+    /// Share of reads sent twice to the upstream, in percent
     ///
-    /// A pattern that differs no more often than two of these answers is noise.
+    /// A pattern that differs no more often than these pairs of responses is noise.
     #[arg(long, env = "CQLENS_SHADOW_NOISE_SAMPLE", value_name = "PERCENT", default_value = "0", value_parser = percent, hide_short_help = true)]
     shadow_noise_sample: f64,
-    /// Pause before both clusters are asked again where they differ
+    /// Pause before a differing request is repeated on both clusters
     #[arg(long, env = "CQLENS_SHADOW_ASK_AGAIN_AFTER", value_name = "DURATION", default_value = "1s", value_parser = positive_duration, hide_short_help = true)]
     shadow_ask_again_after: Duration,
-    /// User name to log in with at the shadow
+    /// User name for the shadow
     #[arg(
         long,
         env = "CQLENS_SHADOW_USERNAME",
@@ -177,7 +177,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_password_file: Option<PathBuf>,
-    /// Speak TLS to the shadow: the authorities of its certificates, in PEM
+    /// Use TLS to the shadow: CA certificates to verify it, in PEM
     #[arg(
         long,
         env = "CQLENS_SHADOW_TLS_CA",
@@ -186,7 +186,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_tls_ca: Option<PathBuf>,
-    /// Certificate for a shadow that asks for one, in PEM (mutual TLS)
+    /// Client certificate for the shadow, in PEM (mutual TLS)
     #[arg(long, env = "CQLENS_SHADOW_TLS_CERT", value_name = "FILE", requires_all = ["shadow_tls_ca", "shadow_tls_key"], hide_short_help = true)]
     shadow_tls_cert: Option<PathBuf>,
     /// Private key of that certificate, in PEM, not encrypted
@@ -198,9 +198,9 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_tls_key: Option<PathBuf>,
-    /// Host name or address that the shadow's certificates must be for
+    /// Host name or address to verify in the shadow's certificates
     ///
-    /// Without it, that of the node that was named.
+    /// By default, the host of --shadow.
     #[arg(
         long,
         env = "CQLENS_SHADOW_TLS_NAME",
@@ -209,7 +209,7 @@ pub(in crate::cli) struct ShadowArgs {
         hide_short_help = true
     )]
     shadow_tls_name: Option<String>,
-    /// How long connecting to the shadow and each of its answers may take
+    /// Timeout for connecting to the shadow and for each response
     #[arg(long, env = "CQLENS_SHADOW_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = positive_duration, hide_short_help = true)]
     shadow_timeout: Duration,
 }

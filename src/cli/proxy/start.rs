@@ -145,7 +145,7 @@ struct Edge {
 
 impl Edge {
     fn open(args: &Args, tls: &Tls, queue: &Arc<Queue>, listeners: usize) -> anyhow::Result<Self> {
-        let workers = Workers::for_each_processor().context("no threads for connections")?;
+        let workers = Workers::for_each_processor().context("cannot start threads for connections")?;
         // One more runtime serves everything else.
         let descriptors = Descriptors::raise(workers.count() + 1);
         let admission = AdmissionControl::new(args.limits.policy(descriptors, listeners));

@@ -16,7 +16,7 @@ use crate::cli::config::{assignment, host_and_port, listen_address};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Topology")]
 pub(super) struct TopologyArgs {
-    /// What clients learn of the cluster
+    /// What clients learn about the cluster
     #[arg(
         long,
         env = "CQLENS_TOPOLOGY",
@@ -27,7 +27,7 @@ pub(super) struct TopologyArgs {
     topology: Topology,
     /// Listen address of one node, with --topology cluster
     ///
-    /// The node is named by its host id or by its address for clients. Repeated; in the file, a table [proxy.map].
+    /// NODE is its host id or its address for clients. Repeatable; in the file, a table [proxy.map].
     #[arg(
         long,
         env = "CQLENS_MAP",
@@ -36,10 +36,10 @@ pub(super) struct TopologyArgs {
         hide_short_help = true
     )]
     map: Vec<Mapped>,
-    /// Listen for some nodes only, with --topology cluster
+    /// Listen only for some nodes, with --topology cluster
     ///
-    /// Clients learn of all listeners: other processes, with the same map, listen for the other nodes. `local` (nodes
-    /// whose listen address is one of this machine), dc:NAME, or a node as in --map.
+    /// Clients learn about all listeners: other processes, with the same map, listen for the other nodes. `local`
+    /// (nodes whose listen address is one of this machine), dc:NAME, or a node as in --map.
     #[arg(
         long,
         env = "CQLENS_LISTEN_FOR",
@@ -50,15 +50,15 @@ pub(super) struct TopologyArgs {
     listen_for: Vec<ListenFor>,
     /// Remember which node has which listen address, with --topology cluster
     ///
-    /// Without this file, the order of host ids decides at every start. Processes may share it.
+    /// Without this file, the order of host ids decides at every start. Several processes may share it.
     #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE", hide_short_help = true)]
     state_file: Option<PathBuf>,
-    /// Forward what comes to one address to one node
+    /// Forward connections from one address to one node
     ///
-    /// Repeated, in place of --listen and --upstream; in the file, a table [proxy.route].
+    /// Repeatable, in place of --listen and --upstream; in the file, a table [proxy.route].
     #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
     route: Vec<RoutePair>,
-    /// Forward each connection to where it was going
+    /// Forward each connection to its original destination
     ///
     /// For connections that the kernel redirects here (REDIRECT, DNAT, TPROXY): one listener serves any node, at its own
     /// address. --upstream is where the control connection goes.
@@ -69,7 +69,7 @@ pub(super) struct TopologyArgs {
         hide_short_help = true
     )]
     transparent: bool,
-    /// What to do at the start when no node lets the control connection in
+    /// What to do at startup if no node accepts the control connection
     #[arg(
         long,
         env = "CQLENS_START_WITHOUT_CLUSTER",
@@ -170,7 +170,7 @@ impl TopologyArgs {
             ("state-file", self.state_file.is_some()),
         ] {
             if is_set {
-                bail!("{key}: it means something with topology = cluster only");
+                bail!("{key}: only valid with topology = cluster");
             }
         }
         if !self.route.is_empty() {
@@ -179,14 +179,14 @@ impl TopologyArgs {
         }
         let listen = match listen {
             Listen::One(listen) => *listen,
-            rule => bail!(
-                "listen: {rule} is an address for each of several nodes, which needs topology = cluster"
-            ),
+            rule => bail!("listen: {rule} is a rule for several nodes, which needs topology = cluster"),
         };
         let upstream = match upstream {
             [upstream] => upstream.clone(),
             several => bail!(
-                "upstream: {} are {}, and passthrough has one node behind one listener: topology = cluster, or route, has more",
+                "\
+                    upstream: {} are {}, but passthrough supports one node behind one listener: use topology \
+                    = cluster, or route",
                 several.join(", "),
                 several.len()
             ),
@@ -302,14 +302,14 @@ mod tests {
             ("--upstream a --upstream b", "upstream: a, b are 2"),
             (
                 "--upstream a --listen 127.0.1.{n}:9042",
-                "listen: 127.0.1.{n}:9042 is an address for each",
+                "listen: 127.0.1.{n}:9042 is a rule for several nodes",
             ),
             (
                 "--upstream a --map 10.0.0.1=127.0.1.1:9042",
-                "map: it means something with topology = cluster",
+                "map: only valid with topology = cluster",
             ),
-            ("--upstream a --state-file x", "state-file: it means"),
-            ("--upstream a --listen-for local", "listen-for: it means"),
+            ("--upstream a --state-file x", "state-file: only valid"),
+            ("--upstream a --listen-for local", "listen-for: only valid"),
             (
                 "--upstream a --topology cluster",
                 "listen: 127.0.0.1:9142 is one address",

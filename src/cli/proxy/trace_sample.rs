@@ -91,7 +91,7 @@ impl Repeater {
         // A stuck auditor holds up only this thread.
         let is_told = spawn_blocking(move || stats.trace(&sample, &events)).await;
         if let Ok(false) = is_told {
-            tracing::debug!("a trace does not tell what was read");
+            tracing::debug!("a trace does not show what was read");
         }
         Ok(())
     }

@@ -172,7 +172,7 @@ impl Patient {
             (true, false) => tracing::info!(
                 thread,
                 was_for_seconds = silent.as_secs(),
-                "a thread goes on that was stuck"
+                "a stuck thread makes progress again"
             ),
             _ => {}
         }

@@ -139,7 +139,10 @@ impl ReportWriter {
         match has_begun.recv_timeout(patience) {
             Ok(begun) => begun?,
             Err(_timeout) => {
-                tracing::warn!("report: the first one is not written yet, everything else goes on meanwhile")
+                tracing::warn!(
+                    "\
+                    report: the first one is not written yet, everything else continues meanwhile"
+                )
             }
         }
         Ok(Self {
@@ -177,8 +180,8 @@ impl ReportWriter {
         }
         match (self.was_late, is_late) {
             (false, true) => tracing::error!(
-                "report, snapshot-dir: the last window is still being written, so this one is longer than window says; forwarding \
-                 and the audit go on"
+                "report, snapshot-dir: the last window is still being written, so this one is longer than \
+                 window specifies; forwarding and the audit continue"
             ),
             (true, false) => tracing::info!("windows are written in time again"),
             _ => {}
@@ -230,7 +233,7 @@ impl ReportWriter {
     fn give(&self, order: WriterOrder) -> bool {
         let given = self.orders.try_send(order).is_ok();
         if !given {
-            tracing::error!("report, snapshot-dir: writing does not get on, an order for it is lost");
+            tracing::error!("report, snapshot-dir: writing makes no progress, a write order is lost");
         }
         given
     }
@@ -276,7 +279,7 @@ impl WriterThread {
             Ok(()) => drop(rendered.send(bytes)),
             Err(error) => tracing::error!(
                 ?rendering,
-                "what the admin listener was asked for could not be rendered: {error}"
+                "the output for the admin listener could not be rendered: {error}"
             ),
         }
     }
@@ -321,7 +324,8 @@ impl WriterThread {
 }
 
 /// Says what is missing in a report, so that it does not look clean.
-const WITHHELD: &str = "1 of the threads that audit do not get on: what they have counted since their last window is missing here.";
+const WITHHELD: &str = "\
+    1 of the auditing threads is stuck: its figures since the last window are missing here.";
 
 /// An auditor that does not give its window away in this time is stuck.
 const AUDITOR: Duration = Duration::from_secs(2);

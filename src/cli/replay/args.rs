@@ -17,11 +17,11 @@ use super::super::{
     tls::UpstreamTlsArgs,
 };
 
-/// Send a recording to another cluster and compare the answers
+/// Send a recording to another cluster and compare the responses
 ///
-/// At the pace of the recording, in the order of each connection, with the pauses that its client made. Reads are sent,
-/// and writes only to keyspaces that are named. Answers are compared with the recorded ones, or with those of a second
-/// cluster that is asked the same at the same time.
+/// At the pace of the recording, keeping the order and the pauses of each connection. Reads are sent, and writes only
+/// to the given keyspaces. Responses are compared with the recorded ones, or with those of a second cluster that gets
+/// the same requests at the same time.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
@@ -31,17 +31,17 @@ pub(in crate::cli) struct Args {
     /// Nodes of the cluster to send it to
     #[arg(long, env = "CQLENS_TO", value_name = "HOST[:PORT]", required = true, value_delimiter = ',', value_parser = host_and_port)]
     pub(super) to: Vec<String>,
-    /// Nodes of a cluster to ask the same, and to compare with
+    /// Nodes of a second cluster that gets the same requests, to compare with
     ///
-    /// Without it, answers are compared with the recorded ones.
+    /// By default, responses are compared with the recorded ones.
     #[arg(long, env = "CQLENS_AGAINST", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = host_and_port)]
     pub(super) against: Vec<String>,
-    /// How many times as fast as recorded: 1, 0.5, 20, or max
+    /// Speed relative to the recording: 1, 0.5, 20, or max
     ///
-    /// `max` sends as fast as answers come; the order of each connection is kept.
+    /// `max` sends as fast as responses arrive; the order of each connection is kept.
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
     pub(super) speed: Speed,
-    /// Requests that wait for an answer at most
+    /// Maximum number of requests in flight
     #[arg(
         long,
         value_name = "REQUESTS",
@@ -49,14 +49,14 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     pub(super) max_in_flight: u16,
-    /// Stop where a larger share of requests fails, in per cent
+    /// Stop if a larger share of requests fails, in percent
     ///
-    /// Of the last 1,000. What fails is an error that the recording does not have, and no answer at all.
+    /// Of the last 1,000. Failures are errors that the recording does not have, and missing responses.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(super) stop_at_error_rate: Option<f64>,
-    /// Keyspaces that may be written to
+    /// Keyspaces that writes may go to
     ///
-    /// By their names on the cluster of --to. Conditional writes, counters and definitions need a setting of their own.
+    /// By their names on the cluster of --to. Conditional writes, counters and definitions also need their own setting.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -64,9 +64,9 @@ pub(in crate::cli) struct Args {
         help_heading = "What is sent"
     )]
     write_keyspaces: Vec<String>,
-    /// Keyspaces that conditional writes (IF) may be sent to
+    /// Keyspaces that conditional writes (IF) may go to
     ///
-    /// What they do depends on what the cluster has.
+    /// Their outcome depends on the data in the cluster.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -75,9 +75,9 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     lwt_keyspaces: Vec<String>,
-    /// Keyspaces whose counters may be added to
+    /// Keyspaces whose counters may be updated
     ///
-    /// What is replayed twice counts twice.
+    /// A second replay counts them twice.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -88,7 +88,7 @@ pub(in crate::cli) struct Args {
     counter_keyspaces: Vec<String>,
     /// Keyspaces that CREATE, ALTER, DROP and TRUNCATE may be sent for
     ///
-    /// For what is in them, and for themselves. Roles and permissions are not sent.
+    /// For the keyspaces and everything in them. Roles and permissions are not sent.
     #[arg(
         long,
         value_name = "KEYSPACE",
@@ -97,7 +97,7 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     ddl_keyspaces: Vec<String>,
-    /// Another name of a keyspace on the cluster of --to
+    /// Map a keyspace to another name on the cluster of --to
     ///
     /// Several may be given.
     #[arg(long, value_name = "KEYSPACE=NAME", value_delimiter = ',', value_parser = rename, help_heading = "What is sent")]
@@ -110,23 +110,23 @@ pub(in crate::cli) struct Args {
         help_heading = "Comparison"
     )]
     exclude_columns: Vec<String>,
-    /// Pause before both clusters are asked again where they differ
+    /// Pause before a differing request is repeated on both clusters
     ///
-    /// A difference counts when it is there twice more, the second time after twice the pause, while the cluster of
-    /// --against gives what it gave before.
+    /// A difference counts if it appears twice more, the second time after twice the pause, while the cluster of
+    /// --against returns the same as before.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = positive_duration, help_heading = "Comparison", hide_short_help = true)]
     ask_again_after: Duration,
-    /// Share of reads that the cluster of --against is asked twice, in per cent
+    /// Share of reads sent twice to the cluster of --against, in percent
     ///
-    /// A pattern that differs no more often than two of these answers is noise.
+    /// A pattern that differs no more often than these pairs of responses is noise.
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent, requires = "against", help_heading = "Comparison", hide_short_help = true)]
     noise_sample: f64,
-    /// Exit with code 1 on any difference that is no noise
+    /// Exit with code 1 on any difference that is not noise
     #[arg(long, help_heading = "Comparison")]
     pub(super) fail_on_difference: bool,
-    /// How the comparison is written
+    /// Format of the comparison
     ///
-    /// Without it, the ending of the output file decides; what is printed is text.
+    /// By default, the ending of the output file decides; printed output is text.
     #[arg(long, value_name = "FORMAT", help_heading = "Comparison")]
     pub(super) format: Option<OutputFormat>,
     /// Write the comparison to this file
@@ -136,20 +136,20 @@ pub(in crate::cli) struct Args {
     pub(super) output: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Connections")]
     pub(super) login: LoginArgs,
-    /// Send to no other nodes than the named ones
+    /// Send only to the named nodes
     ///
-    /// Otherwise the others of their datacenter are found, and requests go to a node that holds their partition.
+    /// Otherwise the other nodes of their data centre are discovered, and requests go to a node that holds the partition.
     #[arg(long, help_heading = "Connections", hide_short_help = true)]
     no_discovery: bool,
     /// Connections to each node
     ///
-    /// Before version 5 of the protocol, there are as many for each keyspace.
+    /// Before protocol version 5, this many per keyspace.
     #[arg(long, value_name = "CONNECTIONS", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Connections", hide_short_help = true)]
     pub(super) connections: u16,
-    /// Highest version of the protocol to try: 3, 4 or 5
+    /// Highest protocol version to try: 3, 4 or 5
     #[arg(long, value_name = "VERSION", default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=5), help_heading = "Connections", hide_short_help = true)]
     protocol_version: u8,
-    /// Compression of requests and answers
+    /// Compression of requests and responses
     #[arg(
         long,
         value_name = "COMPRESSION",
@@ -158,7 +158,7 @@ pub(in crate::cli) struct Args {
         hide_short_help = true
     )]
     compression: CompressionName,
-    /// How long connecting and each answer may take
+    /// Timeout for connecting and for each response
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration, help_heading = "Connections", hide_short_help = true)]
     request_timeout: Duration,
     #[command(flatten)]
@@ -233,11 +233,11 @@ impl Args {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.against.is_empty() || self.rename.is_empty(),
-            "--rename: keyspaces have one name for --to and --against"
+            "--rename: a keyspace has the same name for --to and --against"
         );
         ensure!(
             self.against.is_empty() || self.permissions() == Permissions::default(),
-            "--write-keyspaces and their like: what is compared with --against would be written to both clusters"
+            "--write-keyspaces and the like: with --against, writes would go to both clusters"
         );
         Ok(())
     }

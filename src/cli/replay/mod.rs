@@ -50,7 +50,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         args.recording.display()
     );
     for fault in recording.faults() {
-        tracing::warn!(%fault, "a part of the recording is left out");
+        tracing::warn!(%fault, "part of the recording is left out");
     }
     let comparison = replayed(&args, recording)?;
     write_to(args.output.as_deref(), |to| {
@@ -169,7 +169,7 @@ async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Re
     }
     match why {
         Some(error) => Err(error).with_context(|| format!("cannot reach {}", addresses.join(", "))),
-        None => bail!("no nodes are named"),
+        None => bail!("no nodes are given"),
     }
 }
 
@@ -204,7 +204,7 @@ fn read(
     }
     let _ = to.blocking_send(piece);
     for fault in recording.faults().iter().skip(known) {
-        tracing::warn!(%fault, "a part of the recording is left out");
+        tracing::warn!(%fault, "part of the recording is left out");
     }
     recording.losses()
 }

@@ -12,18 +12,19 @@ use cqlens_audit::{
 
 /// Merge snapshots into a report
 ///
-/// Of any time, and of any number of proxies.
+/// From any period, and from any number of proxies.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
     /// Snapshots, folders of them, or recordings
     ///
-    /// In a folder, the files that end in .cqlens.json.gz or .cqlens.json; of a recording, those in its folder snapshots.
+    /// From a folder, the files that end in .cqlens.json.gz or .cqlens.json; from a recording, those in its folder
+    /// snapshots.
     #[arg(required = true, value_name = "SNAPSHOT")]
     pub(super) snapshots: Vec<PathBuf>,
-    /// How the report is written
+    /// Format of the report
     ///
-    /// Without it, the ending of the output file decides; what is printed is Markdown.
+    /// By default, the ending of the output file decides; printed output is Markdown.
     #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<Format>,
     /// Write the report to this file
@@ -31,9 +32,9 @@ pub(in crate::cli) struct Args {
     /// Otherwise it is printed.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Refuse to report where a snapshot is damaged
+    /// Fail if a snapshot is damaged
     ///
-    /// Without it, a damaged snapshot is left out and named.
+    /// By default, a damaged snapshot is left out and listed.
     #[arg(long)]
     pub(super) strict: bool,
     /// Only windows that begin at this time or later
@@ -46,9 +47,9 @@ pub(in crate::cli) struct Args {
     pub(super) until: Option<Timestamp>,
     #[command(flatten, next_help_heading = "Selection")]
     pub(super) selection: Selection,
-    /// Mark what is new since this report, in its JSON form
+    /// Mark changes since this report (JSON form)
     ///
-    /// What is gone since then is listed.
+    /// Findings that are gone since then are listed.
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(super) baseline: Option<PathBuf>,
     /// Show what a second cluster has answered: the comparison of a shadow or a replay, in its JSON form
@@ -58,10 +59,10 @@ pub(in crate::cli) struct Args {
     pub(super) comparison: Option<PathBuf>,
     /// Exit with code 1 on findings of this severity or above
     ///
-    /// Findings that are accepted in the file of settings do not count.
+    /// Findings accepted in the settings file do not count.
     #[arg(long, value_name = "SEVERITY", help_heading = "Review")]
     pub(super) fail_on: Option<Severity>,
-    /// Exit with code 1 if one of them is new or worse than in the baseline
+    /// Exit with code 1 if such a finding is new or worse than in the baseline
     #[arg(long, value_name = "SEVERITY", requires = "baseline", help_heading = "Review")]
     pub(super) fail_on_new: Option<Severity>,
 }

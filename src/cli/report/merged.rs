@@ -102,7 +102,7 @@ impl Merged {
             let first = self.first.0.display();
             ensure!(
                 ours == theirs,
-                "{} is of cluster {theirs:?}, but {first} of cluster {ours:?}: report them apart",
+                "{} is from cluster {theirs:?}, but {first} from cluster {ours:?}: report them separately",
                 path.display()
             );
         }
@@ -156,14 +156,15 @@ impl Merged {
 /// Says that a snapshot was left out.
 fn overlapping(source: &str, path: &Path) -> String {
     format!(
-        "The snapshot {} was left out: another one of the same source ({source}) covers a part of its time, and what both have \
-         seen would be counted twice. Give sources that watch at the same time a name each (`--name`).",
+        "The snapshot {} was left out: another one of the same source ({source}) covers part of its time, \
+         and traffic seen by both would be counted twice. Give each of the sources that watch at the same \
+         time its own name (`--name`).",
         path.file_name().unwrap_or(path.as_os_str()).to_string_lossy()
     )
 }
 
 pub(super) const OTHER_KEY: &str =
-    "The snapshots were made with different hash keys: a partition that both have seen is counted twice.";
+    "The snapshots were made with different hash keys: a partition seen by both is counted twice.";
 
 #[cfg(test)]
 mod tests {

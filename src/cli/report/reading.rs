@@ -144,17 +144,17 @@ impl Reading {
             self.damaged.notice(
                 ["snapshot is", "snapshots are"],
                 "damaged and left out",
-                "What was seen in that time is missing here.",
+                "Traffic in that time is missing here.",
             ),
             self.later.notice(
                 ["snapshot is", "snapshots are"],
                 "of a later version of cqlens and left out",
-                "What was seen in that time is missing here: report with that version.",
+                "Traffic in that time is missing here: report with that version.",
             ),
             self.gone.notice(
                 ["snapshot was", "snapshots were"],
                 "merged or removed while this report was made",
-                "What was seen in that time may be missing here: make the report again.",
+                "Traffic in that time may be missing here: make the report again.",
             ),
             self.cut
                 .by_since

@@ -123,8 +123,8 @@ fn no_command(command: &Command, name: &str) -> String {
     let tables = command.get_subcommands().map(Command::get_name);
     let close = nearest::names(name, tables.chain(["severity", "accept"]));
     match nearest::question(&close) {
-        Some(question) => format!("[{name}]: no command is called so; {question}"),
-        None => format!("[{name}]: no command is called so"),
+        Some(question) => format!("[{name}]: no such command; {question}"),
+        None => format!("[{name}]: no such command"),
     }
 }
 
@@ -150,7 +150,7 @@ fn entry(
     };
     let values = values(kind, value.get_ref()).ok_or_else(|| {
         fault(format!(
-            "{} is wanted, this is {}",
+            "expected {}, found {}",
             kind.name(),
             type_of(value.get_ref())
         ))
@@ -171,17 +171,17 @@ fn entry(
 fn unknown(command: &Command, within: &Command, key: &str) -> String {
     let dashed = key.replace('_', "-");
     if setting_named(command, &dashed).is_some() {
-        return format!("{key}: no such setting here; `{dashed}` stands above all tables");
+        return format!("{key}: no such setting here; `{dashed}` belongs above all tables");
     }
     if setting_named(within, &dashed).is_some() {
-        return format!("{key}: no such setting; it is called `{dashed}`");
+        return format!("{key}: no such setting; did you mean `{dashed}`?");
     }
     let elsewhere = command
         .get_subcommands()
         .find(|command| setting_named(command, &dashed).is_some());
     if let Some(table) = elsewhere {
         let table = table.get_name();
-        return format!("{key}: no such setting here; `{dashed}` belongs below [{table}]");
+        return format!("{key}: no such setting here; `{dashed}` belongs in [{table}]");
     }
     let known: Vec<_> = settings_of(within).filter_map(Arg::get_long).collect();
     format!("{key}: no such setting; {}", nearest::hint(key, &known))
@@ -233,9 +233,9 @@ fn check(argument: &Arg, kind: SettingKind, value: &str) -> Result<(), String> {
     let why = std::error::Error::source(&error).map(ToString::to_string);
     let why = why.unwrap_or_else(|| possible_values(argument));
     if argument.is_hide_env_values_set() {
-        return Err(format!("not a value for it: {why}"));
+        return Err(format!("not a valid value: {why}"));
     }
-    Err(format!("{value:?} is not a value for it: {why}"))
+    Err(format!("{value:?} is not a valid value: {why}"))
 }
 
 fn possible_values(argument: &Arg) -> String {

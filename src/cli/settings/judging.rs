@@ -113,12 +113,9 @@ fn rule_severity(value: &DeValue<'_>) -> Result<RuleSeverity, String> {
         DeValue::String(text) if text.as_ref() == "off" => Ok(RuleSeverity::Off),
         DeValue::String(text) => match severity(text) {
             Ok(limit) => Ok(RuleSeverity::AtMost(limit)),
-            Err(_) => Err(format!("{text:?} is none of off, info, low, medium, high")),
+            Err(_) => Err(format!("{text:?} is not one of off, info, low, medium, high")),
         },
-        other => Err(format!(
-            "a string in quotes is wanted, this is {}",
-            type_of(other)
-        )),
+        other => Err(format!("expected a string in quotes, found {}", type_of(other))),
     }
 }
 
@@ -130,9 +127,9 @@ fn number(threshold: &Threshold, value: &DeValue<'_>) -> Result<f64, String> {
         DeValue::Float(number) => number.as_str().parse().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| format!("a number is wanted, this is {}", type_of(value)))?;
+    let number = number.ok_or_else(|| format!("expected a number, found {}", type_of(value)))?;
     if !number.is_finite() || number < 0.0 {
-        return Err("a number that is not negative is wanted".to_owned());
+        return Err("expected a number that is not negative".to_owned());
     }
     if threshold.is_share() && number > 1.0 {
         return Err(format!("a share {} is at most 1", threshold.unit));
@@ -149,7 +146,7 @@ pub(super) fn acceptances(
     judging: &mut Judging,
     faults: &mut FileFaults,
 ) {
-    let not_a_list = |at| FileFault::new(at, "accept: it is written as [[accept]]".to_owned());
+    let not_a_list = |at| FileFault::new(at, "accept: write it as [[accept]]".to_owned());
     let DeValue::Array(array) = value.get_ref() else {
         return faults.add(not_a_list(key.span()));
     };
@@ -176,7 +173,7 @@ fn acceptance(
         let hint = nearest::hint(name, &KEYS);
         faults.add(FileFault::new(
             key.span(),
-            format!("{name}: no part of an acceptance; {hint}"),
+            format!("{name}: not a field of an acceptance; {hint}"),
         ));
     }
     let keys = AcceptanceKeys { whole, table };
@@ -228,10 +225,7 @@ impl AcceptanceKeys<'_, '_> {
         };
         let read = match value.get_ref() {
             DeValue::String(text) => read(text),
-            other => Err(format!(
-                "a string in quotes is wanted, this is {}",
-                type_of(other)
-            )),
+            other => Err(format!("expected a string in quotes, found {}", type_of(other))),
         };
         let fault = |what| FileFault::new(value.span(), format!("{key}: {what}"));
         read.map(Some).map_err(fault)
@@ -276,7 +270,7 @@ fn fingerprint(text: &str) -> Result<PatternId, String> {
 
 fn severity(text: &str) -> Result<Severity, String> {
     clap::ValueEnum::from_str(text, false)
-        .map_err(|_| format!("{text:?} is not a severity: info, low, medium or high"))
+        .map_err(|_| format!("{text:?} is not a severity (info, low, medium, high)"))
 }
 
 fn not_empty(text: &str) -> Result<String, String> {

@@ -134,11 +134,11 @@ fn pairs_are_a_table() {
     for (text, said) in [
         (
             "[proxy.pair]\na = 1",
-            "c.toml:1: pair: a table of strings is wanted",
+            "c.toml:1: pair: expected a table of strings",
         ),
         (
             "[proxy]\npair = 'a=b'",
-            "c.toml:2: pair: a table of strings is wanted, this is a string",
+            "c.toml:2: pair: expected a table of strings, found a string",
         ),
     ] {
         let refused = Folder::new(text).refused_at_line("proxy --upstream db");
@@ -191,36 +191,36 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "[prxoy]\nupstream = 'db'",
-            "c.toml:1: [prxoy]: no command is called so; is it `proxy`?",
+            "c.toml:1: [prxoy]: no such command; is it `proxy`?",
         ),
         (
             "upstream = 'db'",
-            "c.toml:1: upstream: no such setting here; `upstream` belongs below [proxy]",
+            "c.toml:1: upstream: no such setting here; `upstream` belongs in [proxy]",
         ),
         (
             "[proxy]\nlog = 'info'",
-            "c.toml:2: log: no such setting here; `log` stands above all tables",
+            "c.toml:2: log: no such setting here; `log` belongs above all tables",
         ),
         ("config = 'other.toml'", "c.toml:1: config: no such setting"),
         (
             "[proxy]\nwindow = 60",
-            "c.toml:2: window: a string in quotes is wanted, this is an integer",
+            "c.toml:2: window: expected a string in quotes, found an integer",
         ),
         (
             "[proxy]\nwindow = '60'",
-            "c.toml:2: window: \"60\" is not a value for it: a duration such as",
+            "c.toml:2: window: \"60\" is not a valid value: a duration such as",
         ),
         (
             "[proxy]\nmost = '7'",
-            "c.toml:2: most: an integer is wanted, this is a string",
+            "c.toml:2: most: expected an integer, found a string",
         ),
         (
             "[proxy]\nmost = -7",
-            "c.toml:2: most: \"-7\" is not a value for it",
+            "c.toml:2: most: \"-7\" is not a valid value",
         ),
         (
             "[proxy]\nlax = 'yes'",
-            "c.toml:2: lax: true or false is wanted, this is a string",
+            "c.toml:2: lax: expected true or false, found a string",
         ),
         (
             "[proxy]\n[[proxy.route]]\nupstream = 'db'",
@@ -268,12 +268,12 @@ until = 'soon'
         "c.toml:1:1: lgo: no such setting; is it `log`?",
         "c.toml:2:1: ä: no such setting; ",
         "c.toml:4:3: windwo: no such setting; is it `window`?",
-        "c.toml:5:8: most: an integer is wanted, this is a string",
-        "c.toml:8:12: severity: \"none\" is none of ",
+        "c.toml:5:8: most: expected an integer, found a string",
+        "c.toml:8:12: severity: \"none\" is not one of ",
         "c.toml:9:1: [[accept]]: owner is missing",
         "c.toml:9:1: [[accept]]: reason is missing",
-        "c.toml:11:1: onwer: no part of an acceptance; is it `owner`?",
-        "c.toml:12:9: until: `soon` is not a day",
+        "c.toml:11:1: onwer: not a field of an acceptance; is it `owner`?",
+        "c.toml:12:9: until: `soon` is not a date",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     for (line, expected) in lines.iter().zip(expected) {

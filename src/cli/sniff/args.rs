@@ -9,13 +9,13 @@ use cqlens_audit::{report::Format, rules::Severity};
 
 /// Audit packet captures
 ///
-/// Production's traffic, with nothing in its path. Without --report and --snapshot-dir, the report is printed.
+/// Audits production traffic without anything in its path. Without --report and --snapshot-dir, the report is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
     /// Captures, pcap or pcapng; - is standard input
     ///
-    /// As they are or compressed with gzip or zstd, and read in the order of their times.
+    /// Plain or compressed with gzip or zstd, read in the order of their timestamps.
     #[arg(required = true, value_name = "CAPTURE")]
     pub(in crate::cli) captures: Vec<PathBuf>,
     /// Wait for more at the end of a capture that is still being written
@@ -34,15 +34,15 @@ pub(in crate::cli) struct Args {
     pub(super) port: Vec<u16>,
     /// Exit with code 1 on findings of this severity or above
     ///
-    /// Findings that are accepted in the file of settings do not count.
+    /// Findings accepted in the settings file do not count.
     #[arg(long, value_name = "SEVERITY")]
     pub(super) fail_on: Option<Severity>,
-    /// How the report is written
+    /// Format of the report
     ///
-    /// Without it, the ending of --report decides; what is printed is Markdown.
+    /// By default, the ending of --report decides; printed output is Markdown.
     #[arg(long, value_name = "FORMAT", help_heading = "Results")]
     pub(super) format: Option<Format>,
-    /// Ask a node for its schema, its nodes and its prepared statements
+    /// Query a node for the schema, the nodes and its prepared statements
     #[arg(long, env = "CQLENS_CONTACT", value_name = "HOST[:PORT]", value_parser = host_and_port, help_heading = "Control connection")]
     pub(super) contact: Option<String>,
     #[command(flatten)]
@@ -71,7 +71,7 @@ impl Args {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             !self.follow || self.captures.len() == 1,
-            "--follow: one capture can be followed, not {}",
+            "--follow: only one capture can be followed, not {}",
             self.captures.len()
         );
         for (setting, is_set) in [
@@ -80,7 +80,7 @@ impl Args {
         ] {
             ensure!(
                 !is_set || self.contact.is_some(),
-                "{setting}: it is for the node of --contact, and none is named"
+                "{setting}: only valid with --contact"
             );
         }
         Ok(())

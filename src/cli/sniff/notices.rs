@@ -32,20 +32,23 @@ pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
 pub(super) fn tls(losses: &Losses) -> impl Iterator<Item = String> {
     losses.tls_servers.iter().map(|server| {
         format!(
-            "Clients of {server} speak TLS, which a capture does not show: run `cqlens proxy` in front of it, in staging or beside the \
-             application, where it can hold the certificate."
+            "Clients of {server} use TLS, so the capture shows no CQL: run `cqlens proxy` in front of it, in \
+             staging or beside the application, where it can hold the certificate."
         )
     })
 }
 
 /// What packets without a time keep from being known.
-pub(super) const OF_UNTIMED: &str = "Packets of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
-    of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
+pub(super) const OF_UNTIMED: &str = "Packets in these captures have no timestamps (simple packet blocks of \
+    pcapng): each counts at the time of the previous packet that has one, or else at the time of reading; \
+    latencies are not known, and rates are meaningless.";
 
 /// Why the named node gives no schema.
 pub(super) fn contact(trouble: &str) -> String {
     format!(
-        "The node of --contact was not asked: {trouble}. What is known is what the captures and --schema tell."
+        "\
+            The node of --contact could not be queried: {trouble}. Only the information in the captures and \
+            --schema is known."
     )
 }
 
@@ -77,11 +80,11 @@ impl Content {
     /// That nothing of it is CQL, if that is so and TLS does not say it already.
     fn says(&self, ports: &str) -> Option<String> {
         let what = match self.is_text {
-            true => "text, such as that of HTTP",
+            true => "text, such as HTTP",
             false => "something else, or encrypted",
         };
         let is_told = self.is_understood || (self.is_encrypted && !self.is_text);
-        (!is_told).then(|| format!("Nothing that passes at port {ports} is CQL: it is {what}."))
+        (!is_told).then(|| format!("No traffic at port {ports} is CQL: it is {what}."))
     }
 }
 
@@ -99,7 +102,7 @@ pub(super) fn all(
     let likely = connections.ports_like_cql();
     if connections.segments() == 0 {
         notices.push(format!(
-            "{packets_in_all} were read, and none is of a connection to port {ports}."
+            "{packets_in_all} were read, but none belongs to a connection to port {ports}."
         ));
     } else if connections.has_carried() {
         notices.extend(content.says(&ports));
@@ -107,7 +110,7 @@ pub(super) fn all(
     if !likely.is_empty() {
         let named = join(likely.keys());
         notices.push(format!(
-            "Traffic at port {named} looks like CQL and was not looked into: `--port {}` does.",
+            "Traffic at port {named} looks like CQL and was not audited: use `--port {}`.",
             likely
                 .keys()
                 .map(ToString::to_string)

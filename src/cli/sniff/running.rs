@@ -252,7 +252,7 @@ impl<'a> SniffRun<'a> {
 
     fn end(mut self) -> anyhow::Result<Report> {
         if self.stop.load(Ordering::Relaxed) {
-            tracing::info!("stopping: the report is over what was read so far");
+            tracing::info!("stopping: the report covers what was read so far");
         }
         self.connections.end();
         self.bar.end();

@@ -20,11 +20,11 @@ fn idle(applied: &Applied) -> String {
     let acceptance = &applied.acceptance;
     let until = acceptance.until.strftime("%-d %B %Y");
     let (is, so) = match applied.state {
-        AcceptanceState::Expired => ("was", ", and is over"),
+        AcceptanceState::Expired => ("was", ", now expired"),
         AcceptanceState::InForce | AcceptanceState::Exceeded => ("is", ""),
     };
     format!(
-        "Nothing here matches what {is} accepted by {} until {until}{so}: {} ({}).",
+        "No finding matches what {is} accepted by {} until {until}{so}: {} ({}).",
         acceptance.owner,
         acceptance.scope(),
         acceptance.place
@@ -93,7 +93,7 @@ mod tests {
                 .iter()
                 .all(|finding| finding.rule != "allow-filtering")
         );
-        assert_eq!(report.summary.headline, "No findings but an accepted one.");
+        assert_eq!(report.summary.headline, "No findings except an accepted one.");
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         );
         for text in [html, markdown] {
             assert!(
-                text.contains("Nothing here matches what is accepted by platform until 1 March 2027: "),
+                text.contains("No finding matches what is accepted by platform until 1 March 2027: "),
                 "{text}"
             );
             assert!(text.contains("(timeouts.toml:1)."), "{text}");

@@ -84,13 +84,13 @@ impl Identity<'_> {
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// It cannot be read, or lacks what a report has.
-    #[error("it is no report in its JSON form")]
+    #[error("it is not a report in JSON form")]
     NoReport(#[from] serde_json::Error),
     /// It is something else, or of another version.
     #[error("its format is {0:?}, not {FORMAT:?}")]
     OtherFormat(String),
     /// It speaks of other traffic.
-    #[error("it is of cluster {0:?}, but this report of {1:?}")]
+    #[error("it is from cluster {0:?}, but this report from {1:?}")]
     OtherCluster(String, String),
 }
 
@@ -463,13 +463,13 @@ mod tests {
             changed("window", "x".into()),
             7.into(),
         ] {
-            assert_eq!(said(broken), "it is no report in its JSON form");
+            assert_eq!(said(broken), "it is not a report in JSON form");
         }
         let other = baseline(&changed("cluster", serde_json::json!({"name": "b"}))).unwrap();
         let error = testing::report(&scan("items", 1)).since(&other).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "it is of cluster \"b\", but this report of \"shop\""
+            "it is from cluster \"b\", but this report from \"shop\""
         );
     }
 }

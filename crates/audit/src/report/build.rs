@@ -155,7 +155,9 @@ fn unwatched(window: &Window) -> Option<String> {
         .collect();
     (!shown.is_empty()).then(|| {
         format!(
-            "Nobody watched for {} of the time, the longest gaps (UTC): {}. Rates are those of the time that was watched.",
+            "\
+                Nothing was observed for {} of the time; the longest gaps (UTC): {}. Rates refer to the \
+                observed time.",
             number::seconds(all),
             shown.join(", ")
         )

@@ -175,7 +175,7 @@ impl Page<'_> {
         let partitions = &totals.partitions_per_read;
         if !partitions.steps.is_empty() {
             parts.push(format!(
-                "{} partitions per read in the mean",
+                "{} partitions per read on average",
                 number::decimal(partitions.mean)
             ));
         }
@@ -202,7 +202,7 @@ impl Page<'_> {
     fn scope(&self) -> String {
         let count = |count: usize, one, many| number::plural(count as u64, one, many);
         format!(
-            "{} looked at {} on {}",
+            "{} checked {} on {}",
             count(self.report.rules.len(), "rule", "rules"),
             count(
                 self.report.patterns.len() - self.index.definitions.len(),

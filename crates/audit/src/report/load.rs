@@ -140,11 +140,12 @@ impl LoadReport {
         let mut text = format!("Of {known} that touch one partition, {share} went to a node that holds it.");
         if routing.unknown > 0 {
             let unknown = number::count(routing.unknown);
-            text += &format!(" Of {unknown} more that is not known.");
+            text += &format!(" For {unknown} more this is not known.");
         }
         let mut coordinators = self.nodes.iter().filter(|node| node.coordinated > 0);
         if let (Some(_), None, 0) = (coordinators.next(), coordinators.next(), self.coordinator_unknown) {
-            text += " All of them went through one node: that tells how much of the ring it holds, not how well drivers choose.";
+            text += " All of them went through one node: this shows its share of the ring, not how well drivers \
+                route.";
         }
         Some(text)
     }
@@ -159,7 +160,9 @@ impl LoadReport {
             ));
         }
         Some(format!(
-            "The busiest {}th of the ring, from token {} on, has {} of the partitions read and written: {} times the mean.",
+            "\
+                The busiest {}th of the ring, starting at token {}, has {} of the partitions read and \
+                written: {} times the mean.",
             ring.slices,
             ring.hottest.first_token,
             number::percent(ring.hottest_share),
@@ -170,12 +173,14 @@ impl LoadReport {
     fn on_scans(&self) -> Option<String> {
         let executions = number::plural(
             self.without_keys,
-            "execution does not name all of its",
-            "executions do not name all of their",
+            "execution does not specify all of its",
+            "executions do not specify all of their",
         );
         (self.without_keys > 0).then(|| {
             format!(
-                "{executions} partitions (scans, index reads, unknown keys): those are in no node's numbers."
+                "\
+                    {executions} partitions (scans, index reads, unknown keys): those are not counted for \
+                    any node."
             )
         })
     }
@@ -185,8 +190,9 @@ impl LoadReport {
 const FEW: u64 = 10 * RingLoad::SLICES as u64;
 
 /// What the columns of nodes mean.
-pub(super) const MEANING: &str = "What each node coordinated, and the partitions read and written that it holds a replica of. \
-     A write goes to every replica; a read goes to as many as its consistency level asks for, and which ones those were is not known.";
+pub(super) const MEANING: &str = "What each node coordinated, and the partitions read and written for which \
+     it holds a replica. A write goes to every replica; a read goes to as many as its consistency level \
+     requires, and which ones is not known.";
 
 /// What is not known of nodes, in whole sentences.
 pub(super) fn unknown(load: &LoadReport, partitioner: Option<&str>) -> Vec<String> {
@@ -196,15 +202,15 @@ pub(super) fn unknown(load: &LoadReport, partitioner: Option<&str>) -> Vec<Strin
         .map(|(why, &count)| {
             let partitions = number::plural(count, "partition", "partitions");
             let why = why_unplaced(*why, partitioner);
-            format!("Of {partitions} read or written it is not known which nodes hold them: {why}.")
+            format!("For {partitions} read or written, the nodes that hold them are not known: {why}.")
         })
         .collect();
     // Where no node is known at all, that has been said.
     if load.coordinator_unknown > 0 && !load.nodes.is_empty() {
         let executions = number::plural(load.coordinator_unknown, "execution", "executions");
         lines.push(format!(
-            "Of {executions} the coordinator is not known: no single node tells the address that they went to \
-             (a load balancer or address translation, perhaps)."
+            "The coordinator of {executions} is not known: no single node has the address that they were \
+             sent to (perhaps because of a load balancer or address translation)."
         ));
     }
     lines
@@ -212,12 +218,12 @@ pub(super) fn unknown(load: &LoadReport, partitioner: Option<&str>) -> Vec<Strin
 
 fn why_unplaced(why: Unplaced, partitioner: Option<&str>) -> String {
     match why {
-        Unplaced::RingUnknown => "no node had told its tokens, as without a control connection".to_owned(),
+        Unplaced::RingUnknown => "no node reported its tokens, as without a control connection".to_owned(),
         Unplaced::OtherPartitioner => format!(
-            "only Murmur3 tokens are computed, and the cluster's partitioner is `{}`",
+            "cqlens computes only Murmur3 tokens, and the cluster's partitioner is `{}`",
             partitioner.unwrap_or("another one")
         ),
-        Unplaced::Tablets => "their keyspace has tablets, which only Scylla itself can place".to_owned(),
+        Unplaced::Tablets => "their keyspace uses tablets, which only ScyllaDB itself can place".to_owned(),
         Unplaced::ReplicationUnknown => {
             "their keyspace is not known, or its replication strategy is not Cassandra's own".to_owned()
         }
@@ -247,7 +253,7 @@ impl RoutingReport {
             (Some(share), 0) => number::percent(share),
             (Some(share), unknown) => {
                 format!(
-                    "{}, of {} not known",
+                    "{}, unknown for {}",
                     number::percent(share),
                     number::count(unknown)
                 )
@@ -425,9 +431,9 @@ mod tests {
             node(load, "b", "east", [0, 0, 0]);
         });
         let said = one.sentences().concat();
-        assert!(said.contains("Of 7 more that is not known."), "{said}");
-        assert!(said.contains("not how well drivers choose"), "{said}");
-        assert_eq!(one.routing.unwrap().shown(), "75 %, of 7 not known");
+        assert!(said.contains("For 7 more this is not known."), "{said}");
+        assert!(said.contains("not how well drivers route"), "{said}");
+        assert_eq!(one.routing.unwrap().shown(), "75 %, unknown for 7");
     }
 
     #[test]
@@ -452,8 +458,8 @@ mod tests {
         assert_eq!(
             many.sentences(),
             [
-                "The busiest 256th of the ring, from token -72057594037927936 on, has 25 % of the partitions read and written: \
-              65 times the mean."
+                "The busiest 256th of the ring, starting at token -72057594037927936, has 25 % of the \
+              partitions read and written: 65 times the mean."
             ]
         );
     }
@@ -473,14 +479,14 @@ mod tests {
         assert_eq!(lines.len(), Unplaced::ALL.len() + 1);
         assert!(lines[1].contains("`RandomPartitioner`"), "{lines:?}");
         assert!(
-            lines[4].starts_with("Of 8 executions the coordinator is not known"),
+            lines[4].starts_with("The coordinator of 8 executions is not known"),
             "{lines:?}"
         );
         let reasons: std::collections::BTreeSet<_> = lines.iter().collect();
         assert_eq!(reasons.len(), lines.len());
         let sentences = report.sentences();
         assert!(
-            sentences[0].starts_with("1 execution does not name all of its partitions"),
+            sentences[0].starts_with("1 execution does not specify all of its partitions"),
             "{sentences:?}"
         );
     }

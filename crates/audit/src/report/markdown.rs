@@ -73,7 +73,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     }
     if left_out > 0 {
         let more = number::plural(left_out, "more problem has", "more problems have");
-        writeln!(to, "\n{more} no room here: the HTML and JSON forms have all.")?;
+        writeln!(to, "\n{more} no room here: see the HTML or JSON form.")?;
     }
     left += of_others;
     let mut is_cut = false;
@@ -87,10 +87,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         }
     }
     if is_cut {
-        writeln!(
-            to,
-            "\nFurther tables have no room here: they stand in the HTML and JSON forms."
-        )?;
+        writeln!(to, "\nFurther tables are in the HTML and JSON forms.")?;
     }
     to.write_all(&unseen)?;
     let (tool, time) = (&report.tool, report.generated_at.strftime("%-d %B %Y, %H:%M"));
@@ -178,7 +175,7 @@ fn list(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "\n## Problems\n")?;
     if report.problems.is_empty() {
         let rules: Vec<_> = report.rules.iter().map(|rule| format!("`{rule}`")).collect();
-        return writeln!(to, "{}. The rules that ran: {}.", report.none(), rules.join(", "));
+        return writeln!(to, "{}. Active rules: {}.", report.none(), rules.join(", "));
     }
     writeln!(
         to,
@@ -493,7 +490,9 @@ fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "\n## Nodes\n\n{}\n", load::MEANING)?;
     writeln!(
         to,
-        "| Node | Datacenter · rack | Coordinated | Share | Partitions read | Partitions written | Against the mean of its datacenter |"
+        "\
+            | Node | Data centre · rack | Coordinated | Share | Partitions read | Partitions written | \
+            Against the mean of its data centre |"
     )?;
     writeln!(to, "| --- | --- | ---: | ---: | ---: | ---: | ---: |")?;
     for node in load.nodes.iter().take(MOST_NODES) {
@@ -525,7 +524,7 @@ fn rows(pattern: &PatternReport) -> String {
 
 fn more(all: usize, shown: usize, what: &str, to: &mut dyn Write) -> io::Result<()> {
     if all > shown {
-        writeln!(to, "\n{} more {what} stand in the JSON form.", all - shown)?;
+        writeln!(to, "\n{} more {what} are in the JSON form.", all - shown)?;
     }
     Ok(())
 }

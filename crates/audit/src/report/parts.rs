@@ -569,7 +569,7 @@ pub struct FindingReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Chart {
-    /// What is counted: `partitions of one read`.
+    /// What is counted: `partitions per read`.
     pub label: &'static str,
     /// How its values are written.
     pub unit: Unit,

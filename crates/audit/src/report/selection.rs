@@ -25,7 +25,7 @@ pub struct Selection {
     /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TABLE"))]
     pub table: Vec<String>,
-    /// Only statements of this client, as the report names it
+    /// Only statements of this client, by its name in the report
     ///
     /// Several may be given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CLIENT"))]
@@ -38,14 +38,14 @@ pub struct Selection {
     /// Only findings of this severity or above
     #[cfg_attr(feature = "clap", arg(long, value_name = "SEVERITY"))]
     pub min_severity: Option<Severity>,
-    /// Only so many problems, statements and tables
+    /// Maximum number of problems, statements and tables
     ///
-    /// The worst, the costliest and the busiest.
+    /// The worst, the costliest and the busiest are shown.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     pub top: Option<usize>,
-    /// Table by table instead of by severity
+    /// Group by table instead of by severity
     ///
-    /// On each table its problems and its statements, the table with the worst problem first.
+    /// Each table with its problems and statements, the table with the worst problem first.
     #[cfg_attr(feature = "clap", arg(long))]
     pub by_table: bool,
 }
@@ -130,9 +130,8 @@ impl Report {
         }
         self.keep_problems_of_findings();
         self.keep_timeline();
-        let notice = format!(
-            "Only a part of the report is shown: {shown}. Totals and shares are those of all traffic."
-        );
+        let notice =
+            format!("Only part of the report is shown: {shown}. Totals and shares refer to all traffic.");
         self.notices.insert(notice.clone());
         self.coverage.notices.insert(notice);
         self.summary = summary::summarize(&summary::Facts::of(&self));
@@ -206,7 +205,7 @@ impl Report {
 
     fn say_rest(&mut self, top: usize, more: usize, what: &str) {
         let notice = format!(
-            "Shown here: the worst {} of {} {what}. The whole report has the others.",
+            "Shown here: the worst {} of {} {what}. The full report has the others.",
             number::exact(top as u64),
             number::exact((top + more) as u64)
         );
@@ -388,7 +387,7 @@ mod tests {
     fn the_worst_are_kept_and_the_rest_is_counted() {
         let whole = two_tables();
         let notice = format!(
-            "Shown here: the worst 1 of {} problems. The whole report has the others.",
+            "Shown here: the worst 1 of {} problems. The full report has the others.",
             whole.problems.len()
         );
         let top = whole.keep_top(1);
@@ -400,7 +399,7 @@ mod tests {
     fn of_a_report_table_by_table_the_worst_tables_are_kept_with_all_of_them() {
         let whole = two_tables().table_by_table();
         let all = whole.by_table.as_ref().map_or(0, Vec::len);
-        let notice = format!("Shown here: the worst 1 of {all} tables. The whole report has the others.");
+        let notice = format!("Shown here: the worst 1 of {all} tables. The full report has the others.");
         let items: Vec<_> = whole
             .problems
             .iter()

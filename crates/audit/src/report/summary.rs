@@ -56,14 +56,18 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
     let (headline, detail) = if facts.coverage.requests == 0 && facts.patterns.is_empty() {
         (
             "No requests were seen.".to_owned(),
-            "Nothing can be said about the data model: is the application's traffic going through cqlens?"
+            "\
+                There is nothing to say about the data model: is the application's traffic going through \
+                cqlens?"
                 .to_owned(),
         )
     } else if facts.patterns.is_empty() {
         (
-            "No statements of an application were seen.".to_owned(),
+            "No application statements were seen.".to_owned(),
             format!(
-                "{} passed, all of them drivers' and tools' own: nothing can be said about the data model.",
+                "\
+                    {} passed, all of them sent by drivers and tools themselves: there is nothing to say \
+                    about the data model.",
                 number::plural(facts.coverage.requests, "request", "requests")
             ),
         )
@@ -80,8 +84,8 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
 fn headline(facts: &Facts<'_>) -> String {
     let but = match facts.accepted {
         0 => String::new(),
-        1 => " but an accepted one".to_owned(),
-        more => format!(" but {} accepted ones", number::word(more as u64)),
+        1 => " except an accepted one".to_owned(),
+        more => format!(" except {} accepted ones", number::word(more as u64)),
     };
     let costly: BTreeSet<_> = facts
         .findings
@@ -195,7 +199,7 @@ fn kept(patterns: &[PatternReport]) -> String {
 pub(super) fn overflow(coverage: &Coverage, patterns: &[PatternReport]) -> Option<String> {
     unjudged(coverage).map(|others| {
         format!(
-            "There was more than there is room for: {others}, beside the {}.",
+            "There was not enough room for everything: {others}, in addition to the {}.",
             kept(patterns)
         )
     })
@@ -245,7 +249,7 @@ fn costliest_without_finding(facts: &Facts<'_>) -> Option<String> {
 /// What a report without findings rests on.
 fn looked_at(facts: &Facts<'_>) -> String {
     format!(
-        "{} rules looked at {} on {}.",
+        "{} rules checked {} on {}.",
         capitalized(&number::word(facts.rules as u64)),
         number::plural(facts.patterns.len() as u64, "query pattern", "query patterns"),
         number::plural(facts.tables as u64, "table", "tables"),
@@ -255,7 +259,7 @@ fn looked_at(facts: &Facts<'_>) -> String {
 fn single_partition(totals: &Totals) -> String {
     match totals.single_partition_share() {
         Some(share) => format!("{} of the reads touch one partition.", number::percent(share)),
-        None => "Of no read is it known how many partitions it touches.".to_owned(),
+        None => "The number of partitions is not known for any read.".to_owned(),
     }
 }
 
@@ -272,7 +276,7 @@ fn caution(coverage: &Coverage) -> Option<String> {
     if large(coverage.partitions_unknown, executions) {
         let share = number::share(coverage.partitions_unknown, executions);
         sentences.push(format!(
-            "Of {share} of the executions the partitions are not known."
+            "The partitions of {share} of the executions are not known."
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
@@ -306,7 +310,7 @@ impl Report {
     pub(super) fn none(&self) -> &'static str {
         match unjudged(&self.coverage) {
             None => "None",
-            Some(_) => "None among what there was room for",
+            Some(_) => "None among the patterns that were kept",
         }
     }
 

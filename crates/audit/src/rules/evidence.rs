@@ -194,15 +194,15 @@ pub enum KnownFrom {
 impl Display for KnownFrom {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Self::ServerWarnings => "warnings of the server",
-            Self::AbortedReads => "reads that the server gave up",
-            Self::TracedReads => "traces of reads that cqlens asked again",
+            Self::ServerWarnings => "server warnings",
+            Self::AbortedReads => "reads aborted by the server",
+            Self::TracedReads => "traces of reads repeated by cqlens",
             Self::NodeCounters => "the nodes' own counters",
-            Self::ColumnType => "the type of the column",
+            Self::ColumnType => "column type",
             Self::Writes => "writes (inferred)",
-            Self::WrittenValues => "values that were written (inferred)",
-            Self::QueriedValues => "values that were asked for, with the rows of the answers (inferred)",
-            Self::ShortPages => "short pages with more to come (inferred)",
+            Self::WrittenValues => "written values (inferred)",
+            Self::QueriedValues => "queried values and row counts of their results (inferred)",
+            Self::ShortPages => "short pages followed by more rows (inferred)",
         })
     }
 }
@@ -249,7 +249,7 @@ impl Display for TombstoneCause {
             Self::Deletes => "deletes",
             Self::BindsNulls => "binds nulls",
             Self::ReplacesCollections => "replaces collections",
-            Self::Expires => "writes what expires",
+            Self::Expires => "writes with a TTL",
         })
     }
 }
@@ -374,7 +374,7 @@ mod tests {
         let known = EvidenceValue::KnownFrom(vec![KnownFrom::ServerWarnings, KnownFrom::NodeCounters]);
         let tokens = serde_json::json!(["server-warnings", "node-counters"]);
         assert_eq!(serde_json::to_value(&known).unwrap(), tokens);
-        assert_eq!(known.words(), "warnings of the server, the nodes' own counters");
+        assert_eq!(known.words(), "server warnings, the nodes' own counters");
     }
 
     #[test]

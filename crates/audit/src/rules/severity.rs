@@ -321,35 +321,35 @@ const LARGE_SHARE: Threshold = Threshold {
     name: "large_share",
     unit: "of the time or work",
     default: 0.2,
-    origin: "cqlens default: a fifth of what a cluster does is worth a project of its own",
+    origin: "cqlens default: a fifth of a cluster's work is worth a project of its own",
 };
 
 const SMALL_SHARE: Threshold = Threshold {
     name: "small_share",
     unit: "of the time or work",
     default: 0.01,
-    origin: "cqlens default: removing less than one in a hundred shows on no graph",
+    origin: "cqlens default: removing less than one percent shows on no graph",
 };
 
 const NEGLIGIBLE_SHARE: Threshold = Threshold {
     name: "negligible_share",
     unit: "of the time or work",
     default: 0.001,
-    origin: "cqlens default: one in a thousand is below what a rolling restart changes",
+    origin: "cqlens default: one in a thousand is less than the effect of a rolling restart",
 };
 
 const IDLE_MS_PER_SECOND: Threshold = Threshold {
     name: "idle_ms_per_second",
-    unit: "ms of latency a second",
+    unit: "ms of latency per second",
     default: 1.0,
     origin: "cqlens default: one request in flight for a thousandth of the time is no load for any node",
 };
 
 const IDLE_WORK_PER_SECOND: Threshold = Threshold {
     name: "idle_work_per_second",
-    unit: "partitions, rows and tombstones a second",
+    unit: "partitions, rows and tombstones per second",
     default: 10.0,
-    origin: "cqlens default: a single node reads tens of thousands of rows a second",
+    origin: "cqlens default: a single node reads tens of thousands of rows per second",
 };
 
 const SLOW_MS: Threshold = Threshold {
@@ -361,28 +361,28 @@ const SLOW_MS: Threshold = Threshold {
 
 const STEADY_PER_HOUR: Threshold = Threshold {
     name: "steady_per_hour",
-    unit: "executions an hour",
+    unit: "executions per hour",
     default: 60.0,
-    origin: "cqlens default: once a minute or more is steady load, not an occasion",
+    origin: "cqlens default: once a minute or more is steady load, not an occasional event",
 };
 
 const FAILED_SHARE_HIGH: Threshold = Threshold {
     name: "failed_share_high",
     unit: "of the executions",
     default: 0.01,
-    origin: "cqlens default: one in a hundred is the p99 that everything else is measured by",
+    origin: "cqlens default: one in a hundred shows in the p99, by which everything else is measured",
 };
 
 const FAILED_SHARE_MEDIUM: Threshold = Threshold {
     name: "failed_share_medium",
     unit: "of the executions",
     default: 0.001,
-    origin: "cqlens default: one in a thousand, where users of a page with many requests begin to see it",
+    origin: "cqlens default: at one in a thousand, users of a page with many requests begin to notice",
 };
 
 const FEW_FAILURES: Threshold = Threshold {
     name: "few_failures",
-    unit: "failures, or times that data were lost",
+    unit: "failures, or cases of lost data",
     default: 10.0,
     origin: "cqlens default: fewer are an event, such as the restart of a node, rather than a state",
 };

@@ -141,7 +141,7 @@ fn what_users_of_a_session_repeat_is_told_from_what_is_popular() {
     let settings = of(operations::settings);
     assert_eq!(settings.len(), 1, "{settings:?}");
     assert!(
-        settings[0].starts_with("The application reads the same from `s.settings` 8"),
+        settings[0].starts_with("The application repeats a read of `s.settings` 8"),
         "{settings:?}"
     );
     assert_eq!(of(look_alikes::front_page), Vec::<String>::new());

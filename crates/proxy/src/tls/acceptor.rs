@@ -25,13 +25,13 @@ pub struct Acceptor {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientFault {
     /// It went away without a word, as the health checks of load balancers do.
-    #[error("the client has gone")]
+    #[error("the client has disconnected")]
     Gone,
     /// What it sent is not TLS: plain CQL, most likely.
-    #[error("the client does not speak TLS, which is all that is spoken here")]
+    #[error("the client does not use TLS, which is required here")]
     Plain,
     /// It does not end the handshake.
-    #[error("the client has not ended its handshake within {0:?}")]
+    #[error("the client did not complete its handshake within {0:?}")]
     Slow(Duration),
     /// No agreement: versions, ciphers, certificates.
     #[error("no TLS with the client: {0}")]

@@ -158,7 +158,7 @@ fn config(
 
 /// What a node answers that takes a handshake for an envelope: one with an ERROR in it.
 #[derive(Debug, thiserror::Error)]
-#[error("the node does not speak TLS")]
+#[error("the node does not use TLS")]
 struct PlainNode;
 
 /// Verifies all but the name.

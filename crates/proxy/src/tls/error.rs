@@ -24,13 +24,15 @@ pub enum TlsError {
         error: pem::Error,
     },
     /// A file of certificates has none.
-    #[error("{0} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)")]
+    #[error("{0} contains no certificate in PEM (-----BEGIN CERTIFICATE-----)")]
     NoCertificate(PathBuf),
     /// A file for a key has none.
-    #[error("{0} holds no private key in PEM (-----BEGIN PRIVATE KEY-----; encrypted keys cannot be read)")]
+    #[error(
+        "{0} contains no private key in PEM (-----BEGIN PRIVATE KEY-----; encrypted keys cannot be read)"
+    )]
     NoKey(PathBuf),
     /// An authority's certificate is not one.
-    #[error("{path} holds a certificate that cannot be an authority's: {error}")]
+    #[error("{path} contains a certificate that cannot be an authority's: {error}")]
     Authority {
         /// Which file.
         path: PathBuf,
@@ -51,10 +53,10 @@ pub enum TlsError {
     #[error("`{0}` is neither a host name nor an address")]
     Name(String),
     /// A file of revoked certificates has no list of them.
-    #[error("{0} holds no list of revoked certificates in PEM (-----BEGIN X509 CRL-----)")]
+    #[error("{0} contains no list of revoked certificates in PEM (-----BEGIN X509 CRL-----)")]
     NoRevocations(PathBuf),
     /// A list of revoked certificates is of a kind that is not supported.
-    #[error("{path} holds a list of revoked certificates that cannot be used: {error}")]
+    #[error("{path} contains a list of revoked certificates that cannot be used: {error}")]
     Revocations {
         /// Which file.
         path: PathBuf,

@@ -115,7 +115,7 @@ impl Addresses {
                 let waited = self.shared.patience;
                 let later = |suppressed| tracing::warn!(suppressed, "more nodes have no listener");
                 if self.counters().node_missing.is_new(later) {
-                    tracing::warn!(%node, ?waited, "a node has no listener: clients do not hear of it");
+                    tracing::warn!(%node, ?waited, "a node has no listener, so clients are not told about it");
                 }
                 self.shared.missing.note(node);
             }

@@ -62,7 +62,9 @@ impl HoldBudget {
             tracing::warn!(
                 length,
                 most = MAX_HELD_TOGETHER,
-                "too many answers about nodes are under way at once to hold one more: clients get errors in place of some"
+                "\
+                    too many responses about nodes are pending to hold another one: clients get errors \
+                    instead of some"
             );
         }
         None

@@ -62,7 +62,7 @@ impl fmt::Display for NodeIdentity {
             (Some(host_id), Some(address)) => write!(out, "{host_id} ({address})"),
             (Some(host_id), None) => write!(out, "{host_id}"),
             (None, Some(address)) => write!(out, "{address}"),
-            (None, None) => out.write_str("of which no name was asked for"),
+            (None, None) => out.write_str("no name is configured for it"),
         }
     }
 }

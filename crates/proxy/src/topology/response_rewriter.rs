@@ -75,11 +75,11 @@ impl ResponseRewriter<'_> {
             return Disposition::Dropped;
         }
         if Counters::add(&counters.refused, 1) {
-            tracing::warn!("an answer about nodes cannot be rewritten: clients get an error in its place");
+            tracing::warn!("a response about nodes cannot be rewritten: the client gets an error instead");
         }
         let error = ErrorMessage {
             code: ErrorCode::SERVER_ERROR,
-            message: "cqlens cannot rewrite the addresses in this answer",
+            message: "cqlens cannot rewrite the addresses in this response",
             details: ErrorDetails::None,
         };
         self.encoded(envelope, &Response::Error(error), &Extras::default())
@@ -295,7 +295,7 @@ impl ResponseRewriter<'_> {
     fn unprepared(self, envelope: &Envelope, id: &[u8]) -> Disposition {
         let error = ErrorMessage {
             code: ErrorCode::UNPREPARED,
-            message: "cqlens has not seen this statement being prepared",
+            message: "cqlens has not seen the PREPARE of this statement",
             details: ErrorDetails::Unprepared(PreparedId(id)),
         };
         self.encoded(envelope, &Response::Error(error), &Extras::default())
@@ -304,7 +304,9 @@ impl ResponseRewriter<'_> {
     fn may_leak(self) -> Disposition {
         if Counters::add(&self.addresses.counters().may_have_leaked, 1) {
             tracing::warn!(
-                "an answer may show a node's own address in a form that is not rewritten: a client that used it would go around cqlens"
+                "\
+                    a response may contain a node's own address in a form that is not rewritten: a client \
+                    that uses it would bypass cqlens"
             );
         }
         Disposition::Same

@@ -19,11 +19,11 @@ const MAX_ERROR: u32 = 64 << 10;
 /// Why bytes of a node cannot be forwarded: they might hide addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Unreadable {
-    #[error("the node speaks TLS, which has to end at cqlens")]
+    #[error("the node uses TLS, which has to end at cqlens")]
     Tls,
-    #[error("protocol version {0} is not known")]
+    #[error("protocol version {0} is unknown")]
     Version(u8),
-    #[error("what the node sends is no response")]
+    #[error("the node does not send a response")]
     Direction,
     #[error("a body of {0} bytes is announced")]
     Length(u32),

@@ -37,7 +37,7 @@ pub enum RecordingError {
         error: io::Error,
     },
     /// There are no files of a recording.
-    #[error("{}: no recording: no files that end with {}", .0.display(), folder::ENDING)]
+    #[error("{}: not a recording: no files that end with {}", .0.display(), folder::ENDING)]
     Empty(PathBuf),
     /// Of all files none can be read.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -324,7 +324,7 @@ impl Lines {
             has_ended: false,
         };
         if !lines.read_line()? {
-            return Err("no whole line in it".to_owned());
+            return Err("it contains no complete line".to_owned());
         }
         let header = header(&lines.line)?;
         Ok((header, lines))
@@ -378,7 +378,7 @@ impl Lines {
                 let exchange = exchange.exchange(statement, columns);
                 return exchange
                     .map(Some)
-                    .map_err(|_| "an exchange names what is not there".to_owned());
+                    .map_err(|_| "an exchange refers to a missing entry".to_owned());
             }
             Line::Statement(statement) => {
                 put(&mut self.statements, statement.statement, statement.cql.into())?;
@@ -401,7 +401,7 @@ fn put<T>(all: &mut Vec<T>, id: u32, one: T) -> Result<(), String> {
         all.clear();
     }
     if id != all.len() || id >= MOST_NUMBERED {
-        return Err(format!("number {id} comes out of turn"));
+        return Err(format!("number {id} is out of order"));
     }
     all.push(one);
     Ok(())
@@ -414,11 +414,9 @@ fn header(line: &str) -> Result<Header, String> {
     }
     let of_format: OfFormat = serde_json::from_str(line).map_err(|_| "no recording of cqlens".to_owned())?;
     match of_format.format.as_str() {
-        FORMAT => {
-            serde_json::from_str(line).map_err(|error| format!("a header that cannot be read: {error}"))
-        }
+        FORMAT => serde_json::from_str(line).map_err(|error| format!("an unreadable header: {error}")),
         other if other.starts_with("cqlens.recording.") => {
-            Err(format!("its format is {other}, this version reads {FORMAT}"))
+            Err(format!("its format is {other}, but this version reads {FORMAT}"))
         }
         _ => Err("no recording of cqlens".to_owned()),
     }

@@ -258,9 +258,7 @@ impl Work {
             Ok(()) => return,
             Err(error) => {
                 if !had_failed {
-                    tracing::error!(
-                        "the recording cannot be written, and is tried again every few seconds: {error}"
-                    );
+                    tracing::error!("the recording cannot be written, retrying every few seconds: {error}");
                 }
                 self.failed_at = Some(Instant::now());
             }

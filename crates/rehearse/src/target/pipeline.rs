@@ -489,7 +489,7 @@ impl<'c> Pipeline<'c> {
             }
         }
         match is_silent || self.streams.abandoned * 2 > self.streams.in_flight.len() {
-            true => Err("responses did not come in time".to_owned()),
+            true => Err("responses did not arrive in time".to_owned()),
             false => Ok(()),
         }
     }

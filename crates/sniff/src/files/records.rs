@@ -60,7 +60,7 @@ impl<'c> Packet<'c> {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FileError {
     /// The first bytes are neither pcap's nor pcapng's.
-    #[error("it is no capture: neither pcap nor pcapng")]
+    #[error("it is not a capture: neither pcap nor pcapng")]
     NotACapture,
     /// It has no bytes.
     #[error("it is empty")]

@@ -139,7 +139,7 @@ impl Source {
         self.has_ended = true;
         if self.records.has_begun() && matches!(reason, FileError::Damaged(_)) {
             self.fault = Some(format!(
-                "{}: {reason}; what comes after that is not in this report.",
+                "{}: {reason}; the rest of the file is not in this report.",
                 self.name
             ));
         } else {
@@ -151,7 +151,7 @@ impl Source {
         self.has_ended = true;
         if self.records.has_begun() {
             self.fault = Some(format!(
-                "{} cannot be read to its end ({source}): what comes after that is not in this report.",
+                "{} cannot be read to its end ({source}): the rest is not in this report.",
                 self.name
             ));
         } else {

@@ -60,10 +60,10 @@ fn rule(id: &'static str) -> Value {
 
 fn error(id: &str) -> &'static str {
     match id {
-        "parse" => "The text is no CQL.",
-        "definition" => "The definition does not fit the schema.",
-        "bind" => "Cassandra would refuse a value.",
-        _ => "Cassandra would refuse the statement.",
+        "parse" => "The text is not CQL.",
+        "definition" => "The definition conflicts with the schema.",
+        "bind" => "Cassandra would reject a value.",
+        _ => "Cassandra would reject the statement.",
     }
 }
 

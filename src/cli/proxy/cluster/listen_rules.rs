@@ -56,7 +56,7 @@ impl ListenRules {
                 );
             }
             if rule.nth(1).is_none_or(|first| first.ip().is_unspecified()) {
-                bail!("listen: clients are told to connect to {rule}, which is nowhere");
+                bail!("listen: clients would be told to connect to {rule}, which is not reachable");
             }
         } else if self.map.is_empty() {
             bail!("listen: topology = cluster needs a listen address for each node: a rule, or a map");
@@ -69,7 +69,7 @@ impl ListenRules {
             let others = self.map.iter().skip(index + 1);
             if let Some(other) = others.clone().find(|other| other.node == one.node) {
                 bail!(
-                    "map: the node {} stands there twice, with {} and {}",
+                    "map: the node {} is listed twice, with {} and {}",
                     one.node,
                     one.listen,
                     other.listen
@@ -77,7 +77,7 @@ impl ListenRules {
             }
             if let Some(other) = others.clone().find(|other| other.listen == one.listen) {
                 bail!(
-                    "map: the nodes {} and {} have one listen address, {}",
+                    "map: the nodes {} and {} have the same listen address, {}",
                     one.node,
                     other.node,
                     one.listen
@@ -134,7 +134,7 @@ mod tests {
                 None,
                 "listen: 127.0.0.1:9042 is one address",
             ),
-            ("0.0.0.0:9042+", &[], None, "which is nowhere"),
+            ("0.0.0.0:9042+", &[], None, "which is not reachable"),
             (
                 "127.0.2.{n}:9042",
                 &[one],
@@ -145,13 +145,13 @@ mod tests {
                 "",
                 &[one, "10.0.0.2=127.0.2.1:9042"],
                 None,
-                "map: the nodes 10.0.0.1 and 10.0.0.2 have one listen address, 127.0.2.1:9042",
+                "map: the nodes 10.0.0.1 and 10.0.0.2 have the same listen address, 127.0.2.1:9042",
             ),
             (
                 "",
                 &[one, "10.0.0.1=127.0.2.2:9042"],
                 None,
-                "map: the node 10.0.0.1 stands there twice",
+                "map: the node 10.0.0.1 is listed twice",
             ),
             (
                 "127.0.0.1:9042+",

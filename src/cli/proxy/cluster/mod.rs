@@ -108,7 +108,9 @@ impl ClusterNodes {
     fn check(&mut self, cluster: &Cluster) -> Result<(), Problem> {
         match (&self.cluster, &cluster.name) {
             (Some(before), Some(now)) if before != now => Err(Problem::of_cluster(format!(
-                "upstream: the control connection has come to the cluster {now:?} instead of {before:?}; its nodes are left alone"
+                "\
+                    upstream: the control connection now leads to the cluster {now:?} instead of {before:?}; \
+                    its nodes are ignored"
             ))),
             (None, Some(_)) => {
                 self.cluster.clone_from(&cluster.name);

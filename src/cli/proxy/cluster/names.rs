@@ -69,7 +69,9 @@ impl FromStr for Mapped {
         let (node, listen) = assignment(text, "NODE=ADDRESS:PORT, such as 10.0.0.1=127.0.1.1:9042")?;
         let listen = listen_address(listen)?;
         if listen.ip().is_unspecified() || listen.port() == 0 {
-            return Err(format!("{listen} is nowhere that a client could connect to"));
+            return Err(format!(
+                "{listen} is not an address that a client could connect to"
+            ));
         }
         Ok(Self {
             node: node.parse()?,
@@ -96,7 +98,7 @@ impl FromStr for ListenFor {
             return Ok(Self::Local);
         }
         match text.strip_prefix("dc:") {
-            Some("") => Err("dc: and the name of a datacenter".to_owned()),
+            Some("") => Err("dc: and the name of a data centre".to_owned()),
             Some(name) => Ok(Self::DataCenter(name.to_owned())),
             None => text
                 .parse()

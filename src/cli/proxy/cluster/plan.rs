@@ -70,7 +70,7 @@ pub(super) fn identify(
 ) -> Vec<Endpoint> {
     if cluster.nodes.len() > MOST_NODES {
         problems.push(Problem::of_cluster(format!(
-            "the cluster tells of {} nodes: only {MOST_NODES} are looked at",
+            "the cluster lists {} nodes: only {MOST_NODES} are used",
             cluster.nodes.len()
         )));
     }
@@ -81,18 +81,20 @@ pub(super) fn identify(
     });
     let mut known: Vec<Endpoint> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let found = identity(node, port).and_then(|node| match known.iter().find(|other| is_same(other, &node)) {
-            None => Ok(node),
-            Some(other) if other.host_id == node.host_id => Err(format!(
-                "two nodes have the host id {}, {} and {}: only the first gets a listener",
-                node.host_id, other.native, node.native
-            )),
-            Some(other) => Err(format!(
-                "the nodes {} and {} advertise the same address {} to clients (rpc_address, native_transport_port): only the first \
-                 gets a listener; if one of them has gone, remove it (nodetool assassinate)",
-                other.host_id, node.host_id, node.native
-            )),
-        });
+        let found =
+            identity(node, port).and_then(|node| match known.iter().find(|other| is_same(other, &node)) {
+                None => Ok(node),
+                Some(other) if other.host_id == node.host_id => Err(format!(
+                    "two nodes have the host id {}, {} and {}: only the first gets a listener",
+                    node.host_id, other.native, node.native
+                )),
+                Some(other) => Err(format!(
+                    "the nodes {} and {} advertise the same address {} to clients (rpc_address, \
+                 native_transport_port): only the first gets a listener; if one of them no longer exists, \
+                 remove it (nodetool assassinate)",
+                    other.host_id, node.host_id, node.native
+                )),
+            });
         match found {
             Ok(node) => known.push(node),
             Err(text) => problems.push(Problem::of_cluster(text)),
@@ -114,7 +116,7 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     let no_listener = |why: &str| format!("the node {} {why}: it gets no listener", name());
     let Some(host_id) = node.host_id.as_deref().and_then(Uuid::parse) else {
         return Err(no_listener(
-            "has no host_id in system.peers, where drivers leave it out too",
+            "has no host_id in system.peers, so that drivers leave it out too",
         ));
     };
     let Some(address) = &node.address else {
@@ -124,7 +126,9 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     };
     let native = node.native(port).ok_or_else(|| {
         no_listener(&format!(
-            "advertises {address} to clients, which leads nowhere (set broadcast_rpc_address in its cassandra.yaml)"
+            "\
+                advertises {address} to clients, which is not reachable (set broadcast_rpc_address in its \
+                cassandra.yaml)"
         ))
     })?;
     Ok(Endpoint {
@@ -146,7 +150,7 @@ pub(super) fn listeners(
         if !nodes.iter().any(|node| mapped.node.is(node)) {
             let (name, listen) = (mapped.node, mapped.listen);
             problems.push(Problem::of_cluster(format!(
-                "map: the cluster has no node {name}, which is to listen on {listen}"
+                "map: the cluster has no node {name}, which is mapped to {listen}"
             )));
         }
     }
@@ -188,14 +192,14 @@ fn listen(
         return match mapped.find(|other| other.listen != first.listen) {
             None => Ok(first.listen),
             Some(other) => Err(format!(
-                "map: the node {node} is to listen on {} ({}) and on {} ({}): it gets no listener",
+                "map: the node {node} is mapped to {} ({}) and to {} ({}): it gets no listener",
                 first.listen, first.node, other.listen, other.node
             )),
         };
     }
     let Some(rule) = &rules.rule else {
         return Err(format!(
-            "map: the node {node} is not in it, and listen has no rule for others: it gets no listener"
+            "map: the node {node} is not listed, and listen has no rule for others: it gets no listener"
         ));
     };
     number(node.host_id)

@@ -15,7 +15,9 @@ use super::numbers::Numbers;
 use crate::sink::replace;
 use cqlens_proxy::files::{self, Limit};
 
-const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
+const HEAD: &str = "\
+    # Which node has which number in the listen addresses of cqlens. Removing a node here frees its \
+    number.\n\n";
 
 /// The file, on a disk that may not answer.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl StateFile {
         change: impl FnOnce(&mut Numbers) + Send + 'static,
     ) -> anyhow::Result<Numbers> {
         let hangs = format!(
-            "the state file {} (state-file) is on a disk that does not answer",
+            "the state file {} (state-file) is on a disk that does not respond",
             self.path.display()
         );
         if self.stuck.as_ref().is_some_and(|thread| !thread.is_finished()) {
@@ -86,7 +88,7 @@ fn read(path: &Path) -> anyhow::Result<Numbers> {
     };
     let numbers: Numbers = toml::from_str(&text)?;
     if !numbers.is_consistent() {
-        bail!("a node or a number stands there twice");
+        bail!("a node or a number is listed twice");
     }
     Ok(numbers)
 }

@@ -114,7 +114,7 @@ async fn a_stuck_auditor_holds_up_neither_orders_nor_the_report_and_is_said_in_i
         "nobody waits for the thread"
     );
     assert!(writer.postponed().load(Ordering::Relaxed) > 0);
-    let says = |report: &Path| read(report)["notices"].to_string().contains("do not get on");
+    let says = |report: &Path| read(report)["notices"].to_string().contains("is stuck");
     until("the report says it", || says(&report));
     // Once the auditor gets on, nothing is missing, and the notice goes.
     drop(stuck.release);
@@ -138,7 +138,7 @@ async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
     let last = writer.end(None, Duration::from_millis(200)).await;
     assert_eq!(last, LastWindowResult::Withheld);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert!(read(&report)["notices"].to_string().contains("do not get on"));
+    assert!(read(&report)["notices"].to_string().contains("is stuck"));
     drop(stuck.release);
 }
 

@@ -141,15 +141,15 @@ fn mistakes_in_thresholds_are_told_with_their_place() {
         ),
         (
             "[rules.in-partition-key]\n\nmedium_partitions = '1'",
-            "c.toml:3: medium_partitions: a number is wanted, this is a string",
+            "c.toml:3: medium_partitions: expected a number, found a string",
         ),
         (
             "[rules.in-partition-key]\nmedium_partitions = -1",
-            "c.toml:2: medium_partitions: a number that is not negative is wanted",
+            "c.toml:2: medium_partitions: expected a number that is not negative",
         ),
         (
             "[rules.in-partition-key]\nmedium_partitions = nan",
-            "c.toml:2: medium_partitions: a number that is not negative is wanted",
+            "c.toml:2: medium_partitions: expected a number that is not negative",
         ),
         (
             "[rules.lwt-heavy]\nSHARE = 1.5",
@@ -157,11 +157,11 @@ fn mistakes_in_thresholds_are_told_with_their_place() {
         ),
         (
             "[rules.select-star]\nseverity = 'none'",
-            "c.toml:2: severity: \"none\" is none of off, info, low, medium, high",
+            "c.toml:2: severity: \"none\" is not one of off, info, low, medium, high",
         ),
         (
             "[rules.select-star]\nseverity = 1",
-            "c.toml:2: severity: a string in quotes is wanted, this is an integer",
+            "c.toml:2: severity: expected a string in quotes, found an integer",
         ),
         (
             "[severity]\nlarge = 1",
@@ -202,11 +202,11 @@ fn mistakes_in_acceptances_are_told_with_their_place() {
     for (text, said) in [
         (
             "[accept]\nrule = 'timeouts'".to_owned(),
-            "c.toml:1: accept: it is written as [[accept]]",
+            "c.toml:1: accept: write it as [[accept]]",
         ),
         (
             "accept = [1]".to_owned(),
-            "c.toml:1: accept: it is written as [[accept]]",
+            "c.toml:1: accept: write it as [[accept]]",
         ),
         (
             accept("rule = 'time-outs'"),
@@ -214,11 +214,11 @@ fn mistakes_in_acceptances_are_told_with_their_place() {
         ),
         (
             accept("rule = 7"),
-            "c.toml:2: rule: a string in quotes is wanted, this is an integer",
+            "c.toml:2: rule: expected a string in quotes, found an integer",
         ),
         (
             accept("tables = 'a.b'"),
-            "c.toml:2: tables: no part of an acceptance; is it `table`",
+            "c.toml:2: tables: not a field of an acceptance; is it `table`",
         ),
         (
             accept("table = 'items'"),
@@ -235,11 +235,11 @@ fn mistakes_in_acceptances_are_told_with_their_place() {
         (accept("owner = ' '"), "c.toml:2: owner: it must not be empty"),
         (
             accept("until = 'soon'"),
-            "c.toml:2: until: `soon` is not a day such as 2027-03-01",
+            "c.toml:2: until: `soon` is not a date such as 2027-03-01",
         ),
         (
             accept("until = 2027-03-01T10:00:00Z"),
-            "c.toml:2: until: `2027-03-01T10:00:00Z` is not a day",
+            "c.toml:2: until: `2027-03-01T10:00:00Z` is not a date",
         ),
         (
             "[[accept]]\nrule = 'timeouts'\nreason = 'r'\nuntil = 2027-03-01".to_owned(),

@@ -27,31 +27,27 @@ pub(super) fn chart(finding: &Finding, pattern: &Pattern, thresholds: &Threshold
 fn quantity<'p>(rule: &str, pattern: &'p Pattern) -> Option<(&'static str, Unit, &'p Distribution)> {
     Some(match rule {
         "tombstone-heavy-read" | "queue-pattern" | "delete-heavy" => {
-            ("tombstones of one read", Unit::Count, &pattern.tombstones.scanned)
+            ("tombstones per read", Unit::Count, &pattern.tombstones.scanned)
         }
         "in-partition-key" | "in-cartesian-product" => {
-            ("partitions of one read", Unit::Count, &pattern.partitions)
+            ("partitions per read", Unit::Count, &pattern.partitions)
         }
         "logged-batch-multi-partition" | "unlogged-batch-multi-partition" => {
-            ("partitions of one batch", Unit::Count, &pattern.partitions)
+            ("partitions per batch", Unit::Count, &pattern.partitions)
         }
-        "in-clustering" => ("rows that one read lists", Unit::Count, &pattern.listed_rows),
-        "unpaged-read" => ("rows of one answer", Unit::Count, &pattern.unpaged_rows),
+        "in-clustering" => ("rows listed per read", Unit::Count, &pattern.listed_rows),
+        "unpaged-read" => ("rows per response", Unit::Count, &pattern.unpaged_rows),
         "unbounded-read"
         | "full-scan"
         | "allow-filtering"
         | "secondary-index-read"
         | "large-pages"
         | "small-pages"
-        | "index-low-cardinality" => ("rows of one answer", Unit::Count, &pattern.rows),
-        "large-result" => ("size of one answer", Unit::Bytes, &pattern.response_bytes),
-        "batch-too-large" => ("size of one batch", Unit::Bytes, &pattern.request_bytes),
+        | "index-low-cardinality" => ("rows per response", Unit::Count, &pattern.rows),
+        "large-result" => ("size per response", Unit::Bytes, &pattern.response_bytes),
+        "batch-too-large" => ("size per batch", Unit::Bytes, &pattern.request_bytes),
         "large-mutation" => ("size of the largest value", Unit::Bytes, &pattern.large_values),
-        "growing-collection" => (
-            "elements of one collection",
-            Unit::Count,
-            &pattern.collection_items,
-        ),
+        "growing-collection" => ("elements per collection", Unit::Count, &pattern.collection_items),
         "lwt-heavy" | "timeouts" | "retries" => ("latency", Unit::Micros, &pattern.latency_us),
         _ => return None,
     })
@@ -116,10 +112,7 @@ mod tests {
         let (finding, mut pattern) = finding(Settings::default());
         pattern.latency_us.record(9_000);
         let drawn = chart(&finding, &pattern, &Thresholds::new()).unwrap();
-        assert_eq!(
-            (drawn.label, drawn.threshold),
-            ("partitions of one read", Some(20))
-        );
+        assert_eq!((drawn.label, drawn.threshold), ("partitions per read", Some(20)));
         assert_eq!(drawn.steps, [(3, 1), (60, 100)]);
     }
 

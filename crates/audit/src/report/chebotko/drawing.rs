@@ -55,7 +55,7 @@ pub(super) fn page(pictures: &[(&str, String)], height: f64, to: &mut dyn Write)
     if pictures.is_empty() {
         write!(
             to,
-            "<text x=\"14\" y=\"22\">No definitions of tables are known.</text>"
+            "<text x=\"14\" y=\"22\">No table definitions are known.</text>"
         )?;
     }
     let mut pictures = pictures.iter();
@@ -73,7 +73,10 @@ fn key(y: f64) -> String {
         (ArrowVerdict::Low, "low"),
         (ArrowVerdict::Medium, "medium"),
         (ArrowVerdict::High, "high"),
-        (ArrowVerdict::Unserved, "nothing serves it: filtered or refused"),
+        (
+            ArrowVerdict::Unserved,
+            "not served by any key: filtered or refused",
+        ),
     ];
     let mut key = String::new();
     for ((verdict, words), x) in arrows.into_iter().zip([14.0, 190.0, 290.0, 420.0, 530.0]) {
@@ -87,7 +90,7 @@ fn key(y: f64) -> String {
     }
     let _ = write!(
         key,
-        "<text class=\"soft end\" x=\"{}\" y=\"{y:.0}\">width: below 10, 100, 1,000 a minute</text>",
+        "<text class=\"soft end\" x=\"{}\" y=\"{y:.0}\">width: below 10, 100, 1,000 per minute</text>",
         WIDTH - 14.0
     );
     key

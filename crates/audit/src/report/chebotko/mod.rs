@@ -95,6 +95,6 @@ mod tests {
     #[test]
     fn a_report_without_definitions_has_an_empty_picture() {
         let svg = picture(&testing::small_report());
-        assert!(svg.contains("No definitions of tables are known"), "{svg}");
+        assert!(svg.contains("No table definitions are known"), "{svg}");
     }
 }

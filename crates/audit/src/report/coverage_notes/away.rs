@@ -25,7 +25,7 @@ pub(super) fn lines(span: &Span) -> Vec<String> {
     let mut lines: Vec<_> = named.map(|(away, source)| away.line(source)).collect();
     if more > 0 {
         let sources = number::plural(more as u64, "more source", "more sources");
-        lines.push(format!("{sources} did not watch all the time, while others did."));
+        lines.push(format!("{sources} paused while others were watching."));
     }
     lines
 }
@@ -69,7 +69,9 @@ impl Away {
             false => "",
         };
         format!(
-            "`{source}` did not watch for {} while others did, {longest}from {from} to {to} (UTC): what passed there is in no number.",
+            "\
+                `{source}` was not watching for {} while others were, {longest}from {from} to {to} (UTC): \
+                traffic in that time is not counted.",
             number::seconds(self.seconds)
         )
     }
@@ -114,8 +116,8 @@ mod tests {
         assert_eq!(
             lines(&away),
             [
-                "`b` did not watch for 3 h 10 min while others did, the longest time from 1970-01-01 01:00 to 1970-01-01 02:30 (UTC): \
-                 what passed there is in no number."
+                "`b` was not watching for 3 h 10 min while others were, the longest time from 1970-01-01 \
+                 01:00 to 1970-01-01 02:30 (UTC): traffic in that time is not counted."
             ]
         );
     }

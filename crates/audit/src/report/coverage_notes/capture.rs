@@ -11,7 +11,7 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
     let mut lines = Vec::new();
     if coverage.dropped > 0 && coverage.dropped_bytes == 0 {
         lines.push(format!(
-            "At least {}{} of these connections are missing in the capture, wholly or in part.",
+            "At least {}{} of these connections are missing from the capture, wholly or in part.",
             number::plural(coverage.dropped, "request", "requests"),
             opcodes(&coverage.dropped_by_opcode),
         ));
@@ -19,7 +19,7 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
     let bytes = [
         (
             capture.lost_bytes,
-            "were sent and are not in the capture: it lacks packets",
+            "were sent but are not in the capture: packets are missing from it",
         ),
         (
             capture.cut_bytes,
@@ -27,7 +27,9 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
         ),
         (
             capture.unplaced_bytes,
-            "could not be read: it is not known where a request or response begins, after missing bytes or in mid-connection",
+            "\
+                could not be read: after missing bytes or in mid-connection, the start of a request or \
+                response is not known",
         ),
     ];
     let bytes = bytes.iter().filter(|(bytes, _)| *bytes > 0);
@@ -35,8 +37,12 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
     let connections = [
         (
             capture.begun_before,
-            "in the capture without its beginning: what was agreed or prepared before is found out as far as it shows",
-            "in the capture without their beginning: what was agreed or prepared before is found out as far as it shows",
+            "\
+                in the capture without its beginning: earlier negotiation and preparation are inferred as \
+                far as possible",
+            "\
+                in the capture without their beginning: earlier negotiation and preparation are inferred as \
+                far as possible",
         ),
         (
             capture.one_way,
@@ -45,8 +51,8 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
         ),
         (
             capture.evicted_connections,
-            "given up, because there were too many at once",
-            "given up, because there were too many at once",
+            "dropped, because there were too many at once",
+            "dropped, because there were too many at once",
         ),
     ];
     for (count, one, many) in connections {

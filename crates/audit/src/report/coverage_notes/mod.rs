@@ -29,10 +29,11 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     if lines.is_empty() {
         let requests = number::exact(report.coverage.requests);
         lines.push(match report.coverage.requests {
-            0 if report.coverage.capture.is_some() => "There are no requests in the capture.".to_owned(),
-            0 => "No requests came this way. Whether there were any elsewhere cannot be seen from here."
+            0 if report.coverage.capture.is_some() => "The capture contains no requests.".to_owned(),
+            0 => "\
+                No requests came through cqlens. Whether there were any elsewhere is not visible from here."
                 .to_owned(),
-            _ => format!("Nothing is known to be missing: of {requests} requests all were audited."),
+            _ => format!("Nothing is known to be missing: all {requests} requests were audited."),
         });
     }
     lines
@@ -52,7 +53,7 @@ fn counted(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     if coverage.dropped_bytes > 0 {
         lines.push(format!(
-            "{}{} with {} were left out because the audit was behind; everything was forwarded.",
+            "{}{} with {} were left out because the audit was behind; all of them were forwarded.",
             number::plural(coverage.dropped, "request", "requests"),
             opcodes(&coverage.dropped_by_opcode),
             number::bytes(coverage.dropped_bytes)
@@ -79,15 +80,15 @@ fn counted(report: &Report) -> Vec<String> {
 fn of_audit(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     let as_it_came = match coverage.capture {
         Some(_) => "could not be decoded",
-        None => "could not be decoded; forwarded as they came",
+        None => "could not be decoded; they were forwarded unchanged",
     };
     say(coverage.undecoded, "request", "requests", as_it_came);
     say(
         coverage.auditor_failures,
         "failure",
         "failures",
-        "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
-         not be decoded",
+        "of the audit itself, a bug in cqlens: the requests in flight on that connection are among those \
+         that could not be decoded",
     );
 }
 
@@ -97,7 +98,7 @@ fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)
         coverage.refused,
         "execution was",
         "executions were",
-        "refused by the server, and touched no partition",
+        "refused by the server and touched no partition",
     );
     say(
         coverage.unparsed,
@@ -109,32 +110,36 @@ fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)
         coverage.patterns_overflowed,
         "execution",
         "executions",
-        "of other statements are counted together: there was no room for each of them, and those that weigh least went first",
+        "\
+            of other statements are counted together: there was not enough room for each of them, and the \
+            least costly were evicted first",
     );
     say(
         coverage.markers_disagreed,
         "execution",
         "executions",
-        "were of prepared statements of which the server names other markers as the partition key than the text and the schema do: only what the \
-         server says was used",
+        "were of prepared statements whose partition key markers differ between the server's metadata and \
+         the text and schema: the server's metadata was used",
     );
     say(
         coverage.patterns_collided,
         "execution",
         "executions",
-        "of templates that share the fingerprint of another (a collision) are counted together as other statements",
+        "of templates whose fingerprint collides with another one are counted together as other statements",
     );
     say(
         coverage.tables_overflowed,
         "read or write",
         "reads and writes",
-        "are not in the numbers of their tables: there was no room for all tables, and those that are used least went first",
+        "\
+            are not in the figures of their tables: there was not enough room for all tables, and the least \
+            used were evicted first",
     );
     say(
         coverage.indexed_columns_overflowed,
         "read or write",
         "reads and writes",
-        "of columns with an index are not in the numbers of their columns: there were too many such columns",
+        "of indexed columns are not in the figures of their columns: there were too many such columns",
     );
 }
 
@@ -144,37 +149,47 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.reads_forgotten,
         "read",
         "reads",
-        "could not be followed to its last page: too many were being paged through at once, or their statement was not executed again in the window in which they ended",
+        "\
+            could not be followed to its last page: too many reads were paging at once, or the statement was \
+            not executed again in the window in which they ended",
     );
     say(
         coverage.retries_forgotten,
         "failed request",
         "failed requests",
-        "could not be compared with what came after: there were too many others",
+        "could not be compared with later requests: there were too many others",
     );
     say(
         coverage.sweeps_forgotten,
         "read of a token range",
         "reads of token ranges",
-        "belonged to sweeps that were not followed to their end: too many went on at once",
+        "belonged to sweeps that were not followed to their end: too many were running at once",
     );
     say(
         coverage.not_related,
         "request",
         "requests",
-        "were not compared with those before them: there were more in a second than the audit compares within `sequence-budget`. How often operations of several statements come is estimated from the others",
+        "\
+            were not compared with earlier ones: there were more per second than `sequence-budget` allows \
+            the audit to compare. The frequency of operations of several statements is estimated from the \
+            others",
     );
     say(
         coverage.reads_not_followed,
         "read had",
         "reads had",
-        "rows that were not compared with what their client asked for next: there were more in a second than the audit remembers within `sequence-budget`. How often joins come is estimated from the others",
+        "\
+            rows that were not compared with the client's next requests: there were more per second than \
+            `sequence-budget` allows the audit to remember. The frequency of joins is estimated from the \
+            others",
     );
     say(
         coverage.row_values_forgotten,
         "value",
         "values",
-        "of rows were forgotten before it was clear whether their client asks by them: joins may have more reads than was seen",
+        "\
+            of rows were evicted before it was clear whether the client reads by them: joins may have more \
+            reads than were seen",
     );
 }
 
@@ -184,19 +199,21 @@ fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.responses_lost,
         "answer",
         "answers",
-        "could not be decoded or were left out: latency, rows and warnings of them are missing",
+        "could not be decoded or were left out: their latency, rows and warnings are missing",
     );
     say(
         coverage.rows_unknown,
         "answer",
         "answers",
-        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
+        "\
+            too long to be read as a whole did not contain the number of rows at the beginning: their rows \
+            are missing",
     );
     say(
         coverage.unanswered,
         "request",
         "requests",
-        "had no answer when their connection ended or their window closed",
+        "had no response when their connection ended or their window closed",
     );
 }
 
@@ -207,18 +224,22 @@ fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.before_startup,
         "statement",
         "statements",
-        "came before the STARTUP of the connection was complete: no server runs them, and they are in no other number",
+        "\
+            came before the STARTUP of the connection was complete: no server executes them, and they are in \
+            no other figure",
     );
     let missed = report.patterns.iter().filter(|pattern| pattern.missed > 0);
     say(
         missed.count() as u64,
         "pattern lacks",
         "patterns lack",
-        "some of the executions: they are among those of other statements, from times when there was no room for the pattern",
+        "\
+            some of the executions: those are counted among other statements, from times when there was no \
+            room for the pattern",
     );
     for (client, &requests) in &coverage.refused_clients {
         let what = format!(
-            "of {} refused by the server, and nothing else for a minute or longer",
+            "of {} refused by the server, with nothing else for a minute or longer",
             quoted(client)
         );
         say(requests, "request was", "requests were", &what);
@@ -228,8 +249,8 @@ fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
 /// What whole connections are missing.
 fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     let not_looked_into = match coverage.capture {
-        Some(_) => "not looked into",
-        None => "forwarded without being looked into",
+        Some(_) => "not audited",
+        None => "forwarded without being audited",
     };
     for (reason, &count) in &coverage.opaque_connections {
         say(
@@ -259,7 +280,7 @@ fn unknown_partitions(report: &Report) -> Vec<String> {
         .map(|(reason, &count)| {
             let executions = number::plural(count, "execution", "executions");
             format!(
-                "Of {executions} the partitions are not known exactly: {}.",
+                "The partitions of {executions} are not known exactly: {}.",
                 in_words(reason)
             )
         })
@@ -312,17 +333,21 @@ mod tests {
         let lines = lines(&report);
         for expected in [
             "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
-            "1 failure of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the \
-             requests that could not be decoded.",
-            "2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
-            "12 requests could not be decoded; forwarded as they came.",
-            "31 requests had no answer when their connection ended or their window closed.",
-            "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
-            "3 connections came to nothing, because TLS with the node failed.",
+            "1 failure of the audit itself, a bug in cqlens: the requests in flight on that connection are \
+             among those that could not be decoded.",
+            "\
+                2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was \
+                behind; all of them were forwarded.",
+            "12 requests could not be decoded; they were forwarded unchanged.",
+            "31 requests had no response when their connection ended or their window closed.",
+            "2 connections were forwarded without being audited: TLS on a port expected to be plain.",
+            "3 connections failed because of TLS with the node.",
             "5 connections were refused: max-connections allowed no more.",
-            "1 connection was refused: it did not begin with a header of the PROXY protocol, which every client's must here.",
-            "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
-             and `system.prepared_statements` does not list the statement.",
+            "\
+                1 connection was refused: it did not begin with a PROXY protocol header, which is required \
+                from every client here.",
+            "The partitions of 92,101 executions are not known exactly: prepared before cqlens started, and \
+             `system.prepared_statements` does not list the statement.",
         ] {
             assert!(
                 lines.iter().any(|line| line == expected),
@@ -353,12 +378,12 @@ mod tests {
         let mut window = window([]);
         assert_eq!(
             lines(&testing::report(&window)),
-            ["No requests came this way. Whether there were any elsewhere cannot be seen from here."]
+            ["No requests came through cqlens. Whether there were any elsewhere is not visible from here."]
         );
         window.coverage.requests = 12;
         assert_eq!(
             lines(&testing::report(&window)),
-            ["Nothing is known to be missing: of 12 requests all were audited."]
+            ["Nothing is known to be missing: all 12 requests were audited."]
         );
     }
 }

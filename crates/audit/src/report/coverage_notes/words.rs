@@ -22,10 +22,10 @@ pub(super) fn opcodes(counts: &BTreeMap<String, u64>) -> String {
 
 pub(super) fn tls_failure(whose: &str) -> String {
     match whose {
-        "plain-client" => "did not speak TLS, and came to nothing: the client speaks plain CQL".to_owned(),
-        "client" => "came to nothing, because TLS with the client failed".to_owned(),
-        "upstream" => "came to nothing, because TLS with the node failed".to_owned(),
-        other => format!("came to nothing, because TLS failed ({other})"),
+        "plain-client" => "failed because the client uses plain CQL instead of TLS".to_owned(),
+        "client" => "failed because of TLS with the client".to_owned(),
+        "upstream" => "failed because of TLS with the node".to_owned(),
+        other => format!("failed because of TLS ({other})"),
     }
 }
 
@@ -33,9 +33,12 @@ pub(super) fn refusal(reason: &str) -> String {
     match reason {
         "descriptors" => "cqlens had no file descriptor for it".to_owned(),
         "proxy-header" => {
-            "it did not begin with a header of the PROXY protocol, which every client's must here".to_owned()
+            "it did not begin with a PROXY protocol header, which is required from every client here"
+                .to_owned()
         }
-        "destination" => "it was not redirected to cqlens, which serves only those that are".to_owned(),
+        "destination" => {
+            "it was not redirected to cqlens, which serves only redirected connections".to_owned()
+        }
         "loop" => "it was cqlens' own, redirected back to it by rules that do not exempt cqlens".to_owned(),
         "upstream-down" => "its node accepted no connections".to_owned(),
         "login-timeout" => "the client did not log in within the login-timeout".to_owned(),
@@ -58,10 +61,10 @@ const REASONS: &[(&str, &str)] = &[
         "prepared before cqlens started, and `system.prepared_statements` does not list the statement",
     ),
     (Reason::TableUnknown.name(), "the table is not in the schema"),
-    (Reason::KeyspaceUnknown.name(), "no keyspace was named"),
+    (Reason::KeyspaceUnknown.name(), "no keyspace was given"),
     (
         Reason::SchemaUnknown.name(),
-        "there is no schema, and PREPARED does not tell where the partition key is bound",
+        "there is no schema, and PREPARED does not contain the position of the partition key markers",
     ),
     (
         Reason::TypeUnknown.name(),
@@ -73,15 +76,15 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         Reason::StatementTooComplex.name(),
-        "the statement is too long or too deeply nested to be looked at",
+        "the statement is too long or too deeply nested to be analysed",
     ),
     (
         Reason::InvalidStatement.name(),
-        "the statement does not fit the schema that is known",
+        "the statement does not match the known schema",
     ),
     (
         Reason::NotFollowed.name(),
-        "the statement has a form that Cassandra 5.0 does not have",
+        "the statement uses syntax that Cassandra 5.0 does not have",
     ),
     (Reason::Unbound.name(), "a marker had no value"),
     (
@@ -90,45 +93,47 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         Reason::ValueUndecodable.name(),
-        "a bound value is none of its column's type",
+        "a bound value does not match its column's type",
     ),
     (Reason::FunctionValue.name(), "the server computes the key"),
     (
         Reason::Json.name(),
         "the key is inside a JSON text that could not be read",
     ),
-    (Reason::TooManyKeys.name(), "more keys than are kept"),
+    (Reason::TooManyKeys.name(), "more keys than cqlens stores"),
     (
         Reason::ServerError.name(),
-        "the server failed with an internal error and does not say how far it had come",
+        "the server failed with an internal error, at an unknown point of the execution",
     ),
     (
         Reason::TurnedAway.name(),
-        "the server could not ask the replicas of one of several partitions (or under a condition), and does not say which others it \
-         had asked",
+        "the server could not reach the replicas of one of several partitions (or under a condition), and \
+         does not report which others it had reached",
     ),
     (
         Reason::ErrorUnseen.name(),
-        "the server answered with an error that was cut off in the capture: it may have refused the statement",
+        "\
+            the server responded with an error that was cut off in the capture: it may have refused the \
+            statement",
     ),
     (
         Reason::RequestCut.name(),
-        "the request is longer than what is kept of one: not all of its values are known",
+        "the request is longer than the part that cqlens stores: not all of its values are known",
     ),
     (
         Reason::Page.name(),
-        "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
-         later page",
+        "a page of a read of several partitions touches only some of them; all are counted with the first \
+         page, and one with each later page",
     ),
     (Reason::NotApplicable.name(), "the statement has no partitions"),
-    ("tls", "TLS on a port that was thought plain"),
+    ("tls", "TLS on a port expected to be plain"),
     ("text", "text instead of CQL envelopes, such as an HTTP request"),
     (
         "no-place",
         "in mid-connection, and nothing in it looks like CQL (it may be encrypted)",
     ),
-    ("unknown-version", "a protocol version that is not known"),
-    ("wrong-direction", "envelopes of the wrong direction"),
-    ("impossible-length", "an envelope of an impossible length"),
+    ("unknown-version", "an unknown protocol version"),
+    ("wrong-direction", "envelopes in the wrong direction"),
+    ("impossible-length", "an envelope with an impossible length"),
     ("damaged-segment", "a segment whose header is damaged"),
 ];

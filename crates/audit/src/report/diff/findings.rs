@@ -183,7 +183,7 @@ impl FindingChange {
         }
         remarks.extend(self.figures.iter().take(MOST_FIGURES).map(ToString::to_string));
         if !self.is_certain {
-            remarks.push("too rare to be sure".to_owned());
+            remarks.push("too rare for certainty".to_owned());
         }
         let said = |name: &str| Some(self.acceptance.as_ref()?.get(name)?.as_str()?.to_owned());
         if let (false, Some(owner), Some(until)) = (self.is_open(), said("owner"), said("until")) {
@@ -238,7 +238,7 @@ mod tests {
         let rare = scan("orders", 2);
         let new = between(&items, &rare).findings.new;
         assert!(new.iter().all(|change| !change.is_certain), "{new:?}");
-        assert!(new[0].remarks().contains(&"too rare to be sure".to_owned()));
+        assert!(new[0].remarks().contains(&"too rare for certainty".to_owned()));
     }
 
     #[test]

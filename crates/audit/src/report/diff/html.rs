@@ -29,7 +29,7 @@ impl Page<'_> {
         let clients = &self.diff.clients;
         [
             ("New clients", &clients.new),
-            ("Clients that were not seen again", &clients.gone),
+            ("Clients not seen again", &clients.gone),
         ]
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn render(diff: &ReportDiff, to: &mut dyn Write) -> io::Result<()> {
     list("Tables", tables, to)?;
     list("New clients", diff.clients.new.iter().map(|name| code(name)), to)?;
     list(
-        "Clients that were not seen again",
+        "Clients not seen again",
         diff.clients.gone.iter().map(|name| code(name)),
         to,
     )
@@ -92,6 +92,6 @@ fn list(heading: &str, lines: impl ExactSizeIterator<Item = String>, to: &mut dy
 fn more(count: usize, to: &mut dyn Write) -> io::Result<()> {
     match count.saturating_sub(MOST) {
         0 => Ok(()),
-        more => writeln!(to, "\nAnd {more} more: the JSON form has them all."),
+        more => writeln!(to, "\nAnd {more} more: the JSON form lists all of them."),
     }
 }

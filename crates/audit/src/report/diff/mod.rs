@@ -197,8 +197,8 @@ impl ReportDiff {
     fn pattern_groups(&self) -> [(&'static str, &[PatternChange]); 3] {
         [
             ("New statements", &self.patterns.new),
-            ("Statements that changed", &self.patterns.changed),
-            ("Statements that were not seen again", &self.patterns.gone),
+            ("Changed statements", &self.patterns.changed),
+            ("Statements not seen again", &self.patterns.gone),
         ]
     }
 }
@@ -238,7 +238,9 @@ fn notices(base: &ReadReport, new: &ReadReport) -> Vec<String> {
     let (before, after) = (base.seconds(), new.seconds());
     if before.max(after) > UNLIKE * before.min(after) {
         notices.push(format!(
-            "The two reports cover unlike times ({} and {}): what runs at certain hours only may be missing in one of them.",
+            "\
+                The two reports cover different lengths of time ({} and {}): statements that run only at \
+                certain hours may be missing from one of them.",
             crate::number::seconds(before),
             crate::number::seconds(after)
         ));
@@ -281,7 +283,10 @@ mod tests {
         other["cluster"]["name"] = "other".into();
         let [base, new] = [&report, &other].map(|report| ReadReport::of(report).unwrap());
         let error = ReportDiff::between(&base, &new).unwrap_err().to_string();
-        assert_eq!(error, "it is of cluster \"shop\", but this report of \"other\"");
+        assert_eq!(
+            error,
+            "it is from cluster \"shop\", but this report from \"other\""
+        );
     }
 
     #[test]
@@ -292,7 +297,7 @@ mod tests {
         short["tables"] = serde_json::json!([]);
         let notices = between(&report, &short).notices.join(" ");
         assert!(
-            notices.contains("unlike times") && notices.contains("The new report has no schema"),
+            notices.contains("different lengths of time") && notices.contains("The new report has no schema"),
             "{notices}"
         );
     }

@@ -64,7 +64,7 @@ fn column_changes(before: &[ColumnReport], after: &[ColumnReport]) -> Vec<String
         of_key.map(|column| (column.name.clone(), column.kind)).collect()
     };
     if key(before) != key(after) {
-        changes.push("the primary key is another one".to_owned());
+        changes.push("the primary key has changed".to_owned());
     }
     for column in after {
         match before.iter().find(|earlier| earlier.name == column.name) {
@@ -82,13 +82,13 @@ fn column_change(before: &ColumnReport, after: &ColumnReport) -> Option<String> 
     let name = &after.name;
     if before.data_type != after.data_type {
         return Some(format!(
-            "`{name}` was `{}` and is `{}`",
+            "`{name}` was `{}` and is now `{}`",
             before.data_type, after.data_type
         ));
     }
     match (before.indexed, after.indexed) {
-        (false, true) => Some(format!("`{name}` has an index now")),
-        (true, false) => Some(format!("`{name}` has no index any more")),
+        (false, true) => Some(format!("`{name}` is now indexed")),
+        (true, false) => Some(format!("`{name}` is no longer indexed")),
         _ => None,
     }
 }
@@ -118,18 +118,15 @@ mod tests {
         assert_eq!(
             diff.schema[0].changes,
             [
-                "the primary key is another one",
+                "the primary key has changed",
                 "`day date` was added",
-                "`a` was `int` and is `text`"
+                "`a` was `int` and is now `text`"
             ]
         );
         let back = between(&after, &before);
         assert_eq!(back.schema[0].changes[2], "`day` was dropped");
         after["tables"][0]["columns"] = before["tables"][0]["columns"].clone();
         after["tables"][0]["columns"][1]["indexed"] = true.into();
-        assert_eq!(
-            between(&before, &after).schema[0].changes,
-            ["`a` has an index now"]
-        );
+        assert_eq!(between(&before, &after).schema[0].changes, ["`a` is now indexed"]);
     }
 }

@@ -38,12 +38,7 @@ pub(super) fn render(diff: &ReportDiff, to: &mut dyn Write) -> io::Result<()> {
         to,
     )?;
     group("New clients", &diff.clients.new, Clone::clone, to)?;
-    group(
-        "Clients that were not seen again",
-        &diff.clients.gone,
-        Clone::clone,
-        to,
-    )
+    group("Clients not seen again", &diff.clients.gone, Clone::clone, to)
 }
 
 /// A heading and its lines; nothing where there are none.

@@ -59,7 +59,7 @@ impl Page<'_> {
         if application.of_statements > 0 {
             facts.push(fact(
                 number::share(application.errors, application.of_statements),
-                "of its statements end in an error",
+                "of its statements fail",
             ));
         }
         if let Some(share) = application.prepared_share() {

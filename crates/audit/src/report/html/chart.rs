@@ -303,7 +303,7 @@ pub(super) fn part(share: f64) -> Safe<String> {
 fn described(chart: &Chart) -> String {
     let write = |value| write_in(chart.unit, value);
     format!(
-        "{}: half are {} or less, 99 % {} or less, the most is {}",
+        "{}: half are {} or less, 99 % {} or less, the maximum is {}",
         chart.label,
         write(quantile(&chart.steps, 0.5)),
         write(quantile(&chart.steps, 0.99)),
@@ -414,7 +414,9 @@ mod tests {
             None,
         ));
         assert!(svg.0.contains(
-            "aria-label=\"tombstones of one read: half are 1.0 ms or less, 99 % 2.0 ms or less, the most is 40 ms\""
+            "\
+                aria-label=\"tombstones of one read: half are 1.0 ms or less, 99 % 2.0 ms or less, the \
+                maximum is 40 ms\""
         ));
     }
 

@@ -267,7 +267,7 @@ mod tests {
             ],
         );
         assert!(
-            svg.contains("aria-label=\"shop.groups → shop.users → shop.letters, at the same time\""),
+            svg.contains("aria-label=\"shop.groups → shop.users → shop.letters, in parallel\""),
             "{svg}"
         );
         assert_eq!(svg.matches("class=\"name\"").count(), 3);

@@ -27,7 +27,7 @@ pub(super) fn facts(
         ("Partitions p99 · sum", partitions(pattern)),
         ("Rows p99 · sum", rows(pattern)),
         (
-            "Answer size p50 · p99",
+            "Response size p50 · p99",
             format!(
                 "{} · {}",
                 number::bytes(pattern.response_bytes.p50),
@@ -37,10 +37,10 @@ pub(super) fn facts(
         ("Errors", number::count(pattern.errors)),
         ("Warnings", number::count(pattern.warnings)),
         ("Pages · reads", pages(pattern)),
-        ("Rows · pages of one read p99", paged(pattern)),
-        ("Asked again", repeats(pattern)),
+        ("Rows · pages per read p99", paged(pattern)),
+        ("Repeated", repeats(pattern)),
         ("Partitions seen, at least", scanned(pattern)),
-        ("Part of the ring", token_ranges(pattern)),
+        ("Share of the ring", token_ranges(pattern)),
         (
             "Sent to a node that holds the partition",
             pattern
@@ -67,7 +67,7 @@ fn executions(pattern: &PatternReport) -> String {
         0 if !has_rate => String::new(),
         0 => count,
         missed => format!(
-            "{count}, and at least {} more that are counted among other statements",
+            "{count}, and at least {} more counted among other statements",
             number::count(missed)
         ),
     }

@@ -88,7 +88,7 @@ fn forecast(growth: &PartitionGrowth, axes: &Axes) -> String {
 
 /// How long it was seen, and how long the axis is.
 fn labels(svg: &mut String, growth: &PartitionGrowth, axes: &Axes) {
-    let seen = format!("seen for {}", number::seconds(growth.seen_seconds()));
+    let seen = format!("observed for {}", number::seconds(growth.seen_seconds()));
     let at = axes.x(growth.seen_seconds());
     let (x, anchor) = if at > WIDTH * 0.6 {
         (at, "to")
@@ -216,7 +216,7 @@ mod tests {
         );
         assert!(svg.contains("limit 4,000 rows</text>"), "{svg}");
         assert!(
-            svg.contains(">seen for 10 h</text>") && svg.contains(">1 day 16 h</text>"),
+            svg.contains(">observed for 10 h</text>") && svg.contains(">1 day 16 h</text>"),
             "{svg}"
         );
         assert!(!svg.contains("class=\"gap\""), "a count is no estimate: {svg}");

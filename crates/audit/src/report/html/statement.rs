@@ -68,7 +68,7 @@ fn cut(cql: &str) -> String {
     match cql.char_indices().nth(MOST) {
         Some((end, _)) => {
             let more = number::exact((cql.len() - end) as u64);
-            format!("{}… {more} more bytes stand in the JSON form", &cql[..end])
+            format!("{}… {more} more bytes are in the JSON form", &cql[..end])
         }
         None => cql.to_owned(),
     }

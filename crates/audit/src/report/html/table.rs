@@ -91,13 +91,13 @@ impl<'a> Page<'a> {
         if table.tombstones_per_read.observed > 0 {
             facts.push(fact(
                 number::count(table.tombstones_per_read.p99),
-                "tombstones per read, p99, where the server gave them",
+                "tombstones per read, p99, as reported by the server",
             ));
         }
         if table.distinct_partitions > 0 {
             facts.push(fact(
                 number::count(table.distinct_partitions),
-                "different partitions seen",
+                "distinct partitions seen",
             ));
         }
         if let Some(top) = table.top_partitions.first() {

@@ -33,9 +33,13 @@ fn what_is_accepted_or_gone_is_shown_with_what_is_said_of_it() {
     let page = html(&report);
     for said in [
         "Accepted by team &#60;b&#62; until 1 March 2027: it is <code>rare</code> &#38; &#60;i&#62;cheap&#60;/i&#62; (cqlens.toml:7).",
-        "Was accepted by team &#60;b&#62; until 1 March 2026, which is over",
-        "Nothing here matches what is accepted by team &#60;b&#62; until 1 March 2027: <code>counter-batch</code> (cqlens.toml:7).",
-        "A mistake:</b> The comment of <code>lab.users_by_id</code> says <code>cqlens:accept &#60;u&#62; select-star</code>",
+        "Was accepted by team &#60;b&#62; until 1 March 2026, now expired",
+        "\
+            No finding matches what is accepted by team &#60;b&#62; until 1 March 2027: \
+            <code>counter-batch</code> (cqlens.toml:7).",
+        "\
+            A mistake:</b> The comment of <code>lab.users_by_id</code> contains <code>cqlens:accept \
+            &#60;u&#62; select-star</code>",
         "Gone since the last review",
         "<a href=\"#accepted\">1 accepted</a>",
         "<span class=\"new\">new</span>",
@@ -125,7 +129,7 @@ fn table_by_table_each_problem_is_in_the_section_of_its_table() {
     let page = html(&report);
     let (before, tables) = page.split_once("<h2 id=\"tables\">").unwrap();
     assert!(!before.contains("<h2 id=\"details\">"), "tables come first");
-    assert!(before.contains("<th scope=\"col\">The worst<"), "{before}");
+    assert!(before.contains("<th scope=\"col\">Worst<"), "{before}");
     let sections = tables.split("<details class=\"fold table\"").skip(1);
     let jobs = sections
         .clone()
@@ -195,6 +199,6 @@ fn of_ten_thousand_patterns_the_costliest_are_shown_and_the_others_counted() {
     let page = html(&report(&large(10_000)));
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
     assert!(page.matches("<svg").count() < 200);
-    assert!(page.contains("9,500 more patterns, each cheaper than these, stand in the JSON form."));
+    assert!(page.contains("9,500 more patterns, each cheaper than these, are in the JSON form."));
     assert!(page.contains("800 more tables"));
 }

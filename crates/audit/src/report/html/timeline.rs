@@ -175,7 +175,9 @@ impl Line {
         if !self.fewer.path.is_empty() {
             let _ = write!(
                 paths,
-                "<path class=\"trend fewer\" d=\"{}\"><title>fewer than {} sources watched</title></path>",
+                "\
+                    <path class=\"trend fewer\" d=\"{}\"><title>fewer than {} sources were \
+                    watching</title></path>",
                 self.fewer.path, self.usual
             );
         }
@@ -445,11 +447,11 @@ mod tests {
             "{section}"
         );
         assert!(
-            section.contains("<title>fewer than 2 sources watched</title>"),
+            section.contains("<title>fewer than 2 sources were watching</title>"),
             "{section}"
         );
         assert!(
-            section.contains("Dotted: fewer than 2 sources watched"),
+            section.contains("Dotted: fewer than 2 sources were watching"),
             "{section}"
         );
         let always: Vec<_> = (0..6).map(|at| hour(at, 3_600, OLD)).collect();

@@ -20,7 +20,7 @@ pub(super) fn list(report: &Report, groups: &[TableGroup], to: &mut dyn Write) -
     }
     writeln!(
         to,
-        "| Table | Problems | The worst | Fix | Reads | Writes | Statements |"
+        "| Table | Problems | Worst | Fix | Reads | Writes | Statements |"
     )?;
     writeln!(to, "| --- | --- | --- | --- | ---: | ---: | ---: |")?;
     for group in with_problems.iter().take(MOST_LINES * 2) {
@@ -67,14 +67,14 @@ pub(super) fn details(report: &Report, groups: &[TableGroup]) -> io::Result<Vec<
 fn heading(report: &Report, group: &TableGroup, to: &mut dyn Write) -> io::Result<()> {
     match group.name() {
         Some(name) => writeln!(to, "\n### {}", code(&name))?,
-        None => writeln!(to, "\n### Of no single table")?,
+        None => writeln!(to, "\n### Not of a single table")?,
     }
     if let Some(table) = table_of(report, group) {
         let (reads, writes) = (number::count(table.reads), number::count(table.writes));
         let partitions = number::count(table.distinct_partitions);
         writeln!(
             to,
-            "\n{reads} reads, {writes} writes, {partitions} different partitions seen."
+            "\n{reads} reads, {writes} writes, {partitions} distinct partitions seen."
         )?;
     }
     Ok(())

@@ -17,8 +17,8 @@ pub(super) fn chapters(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         to,
-        "\n## Models side by side\n\nWhat the same operation touches in each model: partitions and rows that it reads, the mean, and \
-         the tombstones of its worst read."
+        "\n## Models side by side\n\nWhat the same operation touches in each model: the mean number of \
+         partitions and rows that it reads, and the tombstones of its worst read."
     )?;
     for chapter in &report.chapters {
         writeln!(to, "\n**{}** {}\n", prose(&chapter.title), prose(&chapter.about))?;

@@ -22,10 +22,7 @@ fn a_small_report_reads_well() {
 #[test]
 fn a_report_without_findings_names_the_rules_that_ran() {
     let text = markdown(&report(&window([])));
-    assert!(
-        text.contains("None. The rules that ran: `allow-filtering`, "),
-        "{text}"
-    );
+    assert!(text.contains("None. Active rules: `allow-filtering`, "), "{text}");
     assert!(text.contains("**No requests were seen.**"), "{text}");
 }
 

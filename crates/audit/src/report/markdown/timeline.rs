@@ -32,12 +32,14 @@ pub(super) fn timeline(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let minute = |at: jiff::Timestamp| at.strftime("%-d %B, %H:%M").to_string();
     writeln!(
         to,
-        "\n## Over time\n\nFrom {} to {} UTC, {} a block; `{GAP}` nobody watched, `{UNKNOWN}` not measured.{}\n",
+        "\
+            \n## Over time\n\nFrom {} to {} UTC, {} per block; `{GAP}` not observed, `{UNKNOWN}` not \
+            measured.{}\n",
         minute(first.start),
         minute(end(&course, last.start)),
         number::seconds(course.seconds),
         match timeline.has_fewer_sources() {
-            true => " Fewer sources than as a rule watched in some of them: counts are too low there.",
+            true => " Fewer sources than usual were watching in some of them, so counts are too low there.",
             false => "",
         }
     )?;
@@ -131,7 +133,7 @@ mod tests {
         let expected = "| Requests, reads and writes | `█▂▁░░░▅█` | 0 to 1.9 a second |";
         assert!(text.contains(expected), "{text}");
         assert!(
-            text.contains("From 1 January, 00:00 to 1 January, 08:00 UTC, 1 h a block"),
+            text.contains("From 1 January, 00:00 to 1 January, 08:00 UTC, 1 h per block"),
             "{text}"
         );
         assert!(text.contains("| 1. `items`: requests | `█▂▁░░░▅█` |"), "{text}");
@@ -147,7 +149,7 @@ mod tests {
         let (_, section) = text.split_once("## Over time").unwrap();
         let section = section.split("\n## ").next().unwrap();
         assert!(section.len() < 2_000, "{section}");
-        assert!(section.contains("4 h a block"), "{section}");
+        assert!(section.contains("4 h per block"), "{section}");
         let row = section
             .lines()
             .find(|line| line.starts_with("| Requests"))

@@ -75,7 +75,7 @@ fn a_table_that_two_findings_of_a_problem_need_is_printed_once() {
 fn nothing_seen_is_not_called_healthy() {
     let summary = report(&window([])).summary;
     assert_eq!(summary.headline, "No requests were seen.");
-    assert!(summary.detail.contains("Nothing can be said"));
+    assert!(summary.detail.contains("There is nothing to say"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn only_drivers_statements_say_nothing_of_the_model() {
     let mut window = window([own]);
     window.coverage.requests = 12;
     let summary = report(&window).summary;
-    assert_eq!(summary.headline, "No statements of an application were seen.");
+    assert_eq!(summary.headline, "No application statements were seen.");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn without_findings_it_says_what_was_looked_at() {
     assert_eq!(
         summary.detail,
         format!(
-            "{} rules looked at 1 query pattern on 0 tables. 100 % of the reads touch one partition.",
+            "{} rules checked 1 query pattern on 0 tables. 100 % of the reads touch one partition.",
             crate::rules::RULES.len()
         )
     );
@@ -225,7 +225,7 @@ fn what_was_missed_is_a_caution_on_the_first_screen() {
     assert_eq!(
         report(&window).summary.caution.as_deref(),
         Some(
-            "20 % of the requests were not audited. Of 38 % of the executions the partitions are not known."
+            "20 % of the requests were not audited. The partitions of 38 % of the executions are not known."
         )
     );
 }
@@ -236,7 +236,7 @@ fn writes_alone_have_no_share_of_single_partition_reads() {
     window.coverage.requests = 5;
     let detail = report(&window).summary.detail;
     assert!(
-        detail.ends_with("Of no read is it known how many partitions it touches."),
+        detail.ends_with("The number of partitions is not known for any read."),
         "{detail}"
     );
 }

@@ -43,7 +43,7 @@ pub(in crate::report) static LATENCY: Measure = Measure {
 pub(in crate::report) static PARTITIONS: Measure = Measure {
     name: "Partitions",
     unit: "per read, mean",
-    short: "partitions of a read",
+    short: "partitions per read",
     value: |point| point.partitions_per_read,
     shown: number::decimal,
 };
@@ -51,7 +51,7 @@ pub(in crate::report) static PARTITIONS: Measure = Measure {
 pub(in crate::report) static TOMBSTONES: Measure = Measure {
     name: "Tombstones",
     unit: "per read, highest p99",
-    short: "tombstones of a read",
+    short: "tombstones per read",
     value: |point| point.highest_tombstones_p99.map(|tombstones| tombstones as f64),
     shown: number::decimal,
 };

@@ -63,7 +63,7 @@ impl Comment {
             match acceptance(line, &name) {
                 Ok(acceptance) => comment.acceptances.push(acceptance),
                 Err(what) => comment.mistakes.push(format!(
-                    "The comment of `{name}` says `{}`, which accepts nothing: {what}.",
+                    "The comment of `{name}` contains `{}`, which accepts nothing: {what}.",
                     line.replace('`', "'")
                 )),
             }
@@ -99,8 +99,8 @@ fn acceptance(line: &str, table: &TableName) -> Result<Acceptance, String> {
     let (rule, mut rest) = word(rest);
     let rule = match rule {
         "*" => None,
-        "" => return Err("no rule is named; `*` is every rule".to_owned()),
-        _ if rule.contains('=') => return Err("the rule comes first; `*` is every rule".to_owned()),
+        "" => return Err("no rule is named; use `*` for every rule".to_owned()),
+        _ if rule.contains('=') => return Err("the rule comes first; use `*` for every rule".to_owned()),
         _ => match rules::find(rule) {
             Some(rule) => Some(rule.about().id),
             None => return Err(format!("no rule is called `{rule}`")),
@@ -138,7 +138,7 @@ impl Said {
             .filter(|(key, _)| !key.contains(char::is_whitespace))
             .ok_or_else(|| {
                 format!(
-                    "`{}` is no `key=value`; values with blanks stand in double quotes",
+                    "`{}` is not `key=value`; put values with spaces into double quotes",
                     word(text).0
                 )
             })?;
@@ -153,14 +153,14 @@ impl Said {
             "at-most" => self.at_most.replace(severity(value)?).is_none(),
             _ => {
                 return Err(format!(
-                    "`{key}` is not known; there are owner, until, reason and at-most"
+                    "`{key}` is not known; the keys are owner, until, reason and at-most"
                 ));
             }
         };
         if is_new {
             Ok(rest)
         } else {
-            Err(format!("`{key}` is said twice"))
+            Err(format!("`{key}` appears twice"))
         }
     }
 }
@@ -193,7 +193,7 @@ fn word(text: &str) -> (&str, &str) {
 pub fn day(text: &str) -> Result<Date, String> {
     let is_plain = text.len() == "2027-03-01".len();
     let date = is_plain.then(|| text.parse().ok()).flatten();
-    date.ok_or_else(|| format!("`{text}` is not a day such as 2027-03-01"))
+    date.ok_or_else(|| format!("`{text}` is not a date such as 2027-03-01"))
 }
 
 fn severity(text: &str) -> Result<Severity, String> {
@@ -202,6 +202,6 @@ fn severity(text: &str) -> Result<Severity, String> {
         "low" => Ok(Severity::Low),
         "medium" => Ok(Severity::Medium),
         "high" => Ok(Severity::High),
-        _ => Err(format!("`{text}` is not a severity: info, low, medium or high")),
+        _ => Err(format!("`{text}` is not a severity (info, low, medium or high)")),
     }
 }

@@ -213,7 +213,7 @@ impl fmt::Display for Applied {
             }
             (AcceptanceState::Expired, _) => write!(
                 formatter,
-                "Was accepted by {owner} until {until}, which is over: {reason} ({place})."
+                "Was accepted by {owner} until {until}, now expired: {reason} ({place})."
             ),
             (AcceptanceState::Exceeded, limit) => write!(
                 formatter,

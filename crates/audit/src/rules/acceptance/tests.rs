@@ -80,7 +80,7 @@ fn an_expired_acceptance_comes_back_and_says_by_whom_and_until_when() {
     let said = finding.unwrap().acceptance.as_ref().unwrap().to_string();
     assert_eq!(
         said,
-        "Was accepted by platform until 1 March 2027, which is over: admin page only (cqlens.toml:3)."
+        "Was accepted by platform until 1 March 2027, now expired: admin page only (cqlens.toml:3)."
     );
     // Another one that holds counts, whatever the first one says.
     let renewed = Acceptance {
@@ -257,19 +257,19 @@ fn a_comment_that_accepts_nothing_is_a_mistake_that_is_told() {
         ),
         (
             "cqlens:accept timeouts owner=a until=2027-02-30 reason=r",
-            "`2027-02-30` is not a day",
+            "`2027-02-30` is not a date",
         ),
         (
             "cqlens:accept timeouts owner=a until=soon reason=r",
-            "`soon` is not a day",
+            "`soon` is not a date",
         ),
         (
             "cqlens:accept timeouts owner=team b until=2027-03-01 reason=r",
-            "`b` is no `key=value`",
+            "`b` is not `key=value`",
         ),
         (
             "cqlens:accept timeouts owner=a owner=b until=2027-03-01 reason=r",
-            "`owner` is said twice",
+            "`owner` appears twice",
         ),
         (
             "cqlens:accept timeouts owner=a expires=2027-03-01 reason=r",
@@ -290,7 +290,7 @@ fn a_comment_that_accepts_nothing_is_a_mistake_that_is_told() {
             panic!("{said}: {comment:?}")
         };
         assert!(
-            mistake.starts_with("The comment of `shop.items` says `cqlens:"),
+            mistake.starts_with("The comment of `shop.items` contains `cqlens:"),
             "{mistake}"
         );
         assert!(mistake.contains(why), "{said}: {mistake}");

@@ -79,42 +79,45 @@ fn finding(severity: Severity, application: &str, opened: &Opened, context: &Con
 
 const SOME: Threshold = Threshold {
     name: "some_per_hour",
-    unit: "connections of one client an hour",
+    unit: "connections per client and hour",
     default: 360.0,
-    origin: "cqlens default: one every ten seconds, and a driver keeps one to each node for days",
+    origin: "cqlens default: one every ten seconds, while drivers keep a connection to each node for days",
 };
 
 const MANY: Threshold = Threshold {
     name: "many_per_hour",
-    unit: "connections of one client an hour",
+    unit: "connections per client and hour",
     default: 7_200.0,
     origin: "cqlens default: two a second",
 };
 
 const REQUESTS: Threshold = Threshold {
     name: "requests_each",
-    unit: "requests on a connection",
+    unit: "requests per connection",
     default: 1_000.0,
-    origin: "cqlens default: beyond that, what a connection costs is lost among its requests",
+    origin: "cqlens default: beyond that, the cost of a connection disappears among its requests",
 };
 
 const ABOUT: About = About {
     id: "connection-churn",
     group: "client habits",
-    summary: "An application opens connections again and again.",
+    summary: "An application keeps opening new connections.",
     why: "\
-        A connection costs round trips for STARTUP, authentication and TLS, and a hash of the password on the node; a session \
-        also reads the ring and the schema and prepares its statements. Drivers open one or two to each node and send everything through them.",
+        Opening a connection costs round trips for STARTUP, authentication and TLS, and a password hash on \
+        the node; a new session also reads the ring and the schema and prepares its statements again. \
+        Drivers are meant to open one or two connections to each node and to send everything through them.",
     fix: "\
-        One session for each process, made when it starts and used by all threads; in functions (AWS Lambda) outside the handler. Where connections \
-        break, look for an idle timeout between client and cluster, and set the driver's heartbeat below it.",
-    before: "-- a session for each request\nSELECT name FROM shop.users WHERE id = ?;",
-    after: "-- one session for the process\nSELECT name FROM shop.users WHERE id = ?;",
+        Create one session per process at startup and share it between all threads; in functions (AWS \
+        Lambda), create it outside the handler. If connections break, look for an idle timeout between \
+        client and cluster, and set the driver's heartbeat interval below it.",
+    before: "-- one session per request\nSELECT name FROM shop.users WHERE id = ?;",
+    after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low from `some_per_hour` connections of each client, medium from `many_per_hour`; nothing above `requests_each`. A shorter observation counts as an hour: \
-        all processes connect when they start. Connections have no share of the statements' time and work, so their number alone decides.",
+        Low from `some_per_hour` connections per client, medium from `many_per_hour`; nothing above \
+        `requests_each`. A shorter observation counts as one hour, because all processes connect when they \
+        start. Connections have no share of the statements' time and work, so only their number counts.",
     thresholds: &[SOME, MANY, REQUESTS],
-    needs: "STARTUP, as it passes.",
+    needs: "The STARTUP requests of connections that are opened during the observation.",
     source: "Drivers' manuals: one session for an application; Cassandra metric `connectedNativeClients`",
 };
 

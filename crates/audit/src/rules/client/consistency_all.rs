@@ -69,7 +69,7 @@ fn finding(
     );
     let failed = application::sum(&patterns, unavailable);
     if failed > 0 {
-        title += &format!("; {} found one of them down", number::count(failed));
+        title += &format!("; {} failed because a replica was down", number::count(failed));
     }
     let executions = application::sum(&patterns, |pattern| pattern.count);
     application::finding(&ABOUT, severity, (application, patterns), context)
@@ -82,21 +82,22 @@ fn finding(
 const ABOUT: About = About {
     id: "consistency-all",
     group: "client habits",
-    summary: "Requests wait for all replicas: one node that is down or slow fails or delays all of them.",
+    summary: "\
+        Requests wait for all replicas: a single node that is down or slow fails or delays all of them.",
     why: "\
-        At ALL the coordinator answers when every replica has, those in other data centres included. The \
-        slowest of them sets the latency, and while one is down, restarted or being repaired every request \
-        for its partitions fails: more replicas make the table less available instead of more.",
+        At ALL the coordinator responds only when every replica has responded, including those in other data \
+        centres. The slowest replica sets the latency, and while one is down or restarting, every request \
+        for its partitions fails: more replicas make the table less available, not more.",
     fix: "\
-        Read and write at LOCAL_QUORUM: whatever a quorum has written, a quorum reads, and one replica may be \
-        away. To have stale replicas mended, repair.",
+        Read and write at LOCAL_QUORUM: a quorum reads whatever a quorum has written, and one replica may be \
+        down. Use repair, not ALL, to bring stale replicas up to date.",
     before: "-- CONSISTENCY ALL\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Medium; requests that found a replica down count as failures. Nothing for keyspaces of one replica. The \
-        statements of one application are one finding.",
+        Medium; requests that failed because a replica was down count as failures. Nothing for keyspaces \
+        with one replica. The statements of one application are one finding.",
     thresholds: &[],
-    needs: "Requests; the keyspaces' replication, to leave out those of one replica.",
+    needs: "Requests; the keyspaces' replication, to leave out those with one replica.",
     source: "\
         Scylla Monitoring, CQL optimization: consistency level ALL; Cassandra guardrails \
         `read_consistency_levels_warned` and `write_consistency_levels_warned` (4.1)",

@@ -44,7 +44,7 @@ impl Rule for CrossDcConsistency {
         if unknown > 0 {
             let executions = number::plural(unknown, "execution", "executions");
             let text = format!(
-                "of {executions} at QUORUM and the like it is not known how many data centres there are"
+                "for {executions} at QUORUM and similar levels, the number of data centres is not known"
             );
             found.blind(&ABOUT, text);
         }
@@ -111,7 +111,7 @@ fn finding(
 ) -> Finding {
     let (how, counted) = match times {
         0 => (
-            "may read another data centre's replica",
+            "may read replicas in another data centre",
             application::sum(&patterns, at_one),
         ),
         _ => ("waits for other data centres", times),
@@ -137,18 +137,20 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "Requests wait for replicas in other data centres.",
     why: "\
-        QUORUM counts the replicas of all data centres together: with two times three, four have to answer, \
-        so at least one of them is far away, and every request takes a round trip between the sites. When \
-        the connection between them is cut, neither side has a quorum.",
+        QUORUM counts the replicas of all data centres together: with two data centres of three replicas \
+        each, four have to respond, so at least one of them is remote, and every request includes a round \
+        trip between the sites. If the link between them is cut, neither side has a quorum.",
     fix: "\
-        LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL, if each user's requests go to one data centre: it is as consistent there, and the others \
-        follow within moments. EACH_QUORUM only for writes that must have arrived everywhere.",
+        Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one data centre: reads \
+        there are just as consistent, and the other data centres follow within moments. Use EACH_QUORUM only \
+        for writes that must have reached every data centre.",
     before: "-- CONSISTENCY QUORUM, with {'dc1': 3, 'dc2': 3}\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low, medium at most, for levels that wait for another data centre (QUORUM, EACH_QUORUM, TWO, THREE, SERIAL, \
-        and conditional writes at serial consistency SERIAL, the drivers' default); info for ONE alone. Nothing \
-        where the keyspace has one data centre. The statements of one application are one finding.",
+        Low, medium at most, for levels that wait for another data centre (QUORUM, EACH_QUORUM, TWO, THREE, \
+        SERIAL, and conditional writes at serial consistency SERIAL, the drivers' default); info if only ONE \
+        is used. Nothing if the keyspace has one data centre. The statements of one application are one \
+        finding.",
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "\
@@ -222,7 +224,7 @@ mod tests {
         assert!(
             judgement.blind_spots[0]
                 .text
-                .starts_with("of 60 executions at QUORUM")
+                .starts_with("for 60 executions at QUORUM")
         );
     }
 }

@@ -75,27 +75,31 @@ const FAR_AHEAD: Threshold = Threshold {
     name: "far_ahead_seconds",
     unit: "seconds",
     default: 60.0,
-    origin: "cassandra.yaml `maximum_timestamp_warn_threshold`, which is off by default: a minute is no drift of a clock",
+    origin: "\
+        cassandra.yaml `maximum_timestamp_warn_threshold`, which is off by default: clocks do not drift by a \
+        minute",
 };
 
 const ABOUT: About = About {
     id: "future-timestamp",
     group: "client habits",
-    summary: "Writes carry timestamps of the future, or in another unit than microseconds.",
+    summary: "Writes carry timestamps in the future, or in a unit other than microseconds.",
     why: "\
-        Of two values of a cell the one with the higher timestamp stays, whenever it came. What was written with a time of the future cannot be \
-        overwritten or deleted until then, without any error; milliseconds where microseconds are meant lose against every other write, \
+        Of two values for a cell, the one with the higher timestamp wins, whenever it arrived. A value \
+        written with a timestamp in the future cannot be overwritten or deleted until that time has come, \
+        and no error is raised; milliseconds instead of microseconds lose against every other write, \
         nanoseconds win for thousands of years.",
     fix: "\
-        Synchronise the clocks of clients (chrony, ntpd): drivers set timestamps by them. Leave `USING TIMESTAMP` to loads that replay history, \
-        in microseconds since 1970. What was written wrongly has to be deleted with a timestamp that is as high.",
+        Synchronise the clients' clocks (chrony, ntpd): drivers take timestamps from them. Leave `USING \
+        TIMESTAMP` to jobs that replay history, in microseconds since 1970. To remove what was written with \
+        a wrong timestamp, delete it with a timestamp at least as high.",
     before: "-- milliseconds\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1795000000000;",
     after: "-- the server or the driver sets the time\nINSERT INTO shop.orders (id, total) VALUES (?, ?);",
     severity: "\
-        High from `far_ahead_seconds` or in another unit, else medium: more than a second is no difference between clocks that are kept. \
-        What it costs does not matter, since writes are lost; a few writes are one step less.",
+        High from `far_ahead_seconds` or in another unit, else medium: synchronised clocks do not differ by \
+        more than a second. Cost does not matter, because writes are lost; one step less for a few writes.",
     thresholds: &[FAR_AHEAD],
-    needs: "Requests: their timestamp or that of `USING TIMESTAMP`, beside the clock of cqlens.",
+    needs: "The timestamps of requests or of `USING TIMESTAMP`, compared with the clock of cqlens.",
     source: "Cassandra guardrail `maximum_timestamp` (5.0); native protocol v4 §4.1.4, default timestamp",
 };
 

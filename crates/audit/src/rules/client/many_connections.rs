@@ -61,7 +61,7 @@ fn by_application<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Open> {
 
 fn finding(severity: Severity, application: &str, open: &Open, context: &Context<'_>) -> Finding {
     let title = format!(
-        "{} keeps {} from one client to one node ({})",
+        "{} keeps {} open from one client to one node ({})",
         application::subject(application),
         number::plural(open.most_of_a_client, "connection", "connections"),
         open.node
@@ -77,14 +77,14 @@ fn finding(severity: Severity, application: &str, open: &Open, context: &Context
 
 const SOME: Threshold = Threshold {
     name: "some",
-    unit: "connections of one client to one node at once",
+    unit: "simultaneous connections of one client to one node",
     default: 32.0,
-    origin: "cqlens default: drivers open one or two, and dozens of processes may share an address",
+    origin: "cqlens default: drivers open one or two, and dozens of processes may share one address",
 };
 
 const MANY: Threshold = Threshold {
     name: "many",
-    unit: "connections of one client to one node at once",
+    unit: "simultaneous connections of one client to one node",
     default: 256.0,
     origin: "cqlens default; Cassandra's `native_transport_max_concurrent_connections_per_ip` has no limit by default",
 };
@@ -94,19 +94,22 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "A client keeps dozens of connections to one node.",
     why: "\
-        One connection carries up to 32,768 requests at the same time, so one or two to each node are enough. More of them cost \
-        buffers and heartbeats on both sides, and a node that restarts is met by all of them at once, with TLS and passwords to check. \
-        Mostly there is a session for each thread, or a pool that was sized like one of a relational database.",
+        One connection carries up to 32,768 requests at the same time, so one or two per node are enough. \
+        More connections cost buffers and heartbeats on both sides, and after a node restarts all of them \
+        reconnect at once, each with a TLS handshake and a password check. The usual cause is a session per \
+        thread, or a pool sized as for a relational database.",
     fix: "\
-        One session for each process, shared by all threads, with the driver's default pool (one or two connections a node). Where many \
-        processes share a machine, fewer and larger ones.",
-    before: "-- a session for each worker thread\nSELECT name FROM shop.users WHERE id = ?;",
-    after: "-- one session for the process\nSELECT name FROM shop.users WHERE id = ?;",
+        Create one session per process, shared by all threads, with the driver's default pool (one or two \
+        connections per node). If many processes share a machine, run fewer and larger ones.",
+    before: "-- one session per worker thread\nSELECT name FROM shop.users WHERE id = ?;",
+    after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low from `some`, medium from `many`. A client is an application on one address: several processes there count together. \
-        Connections have no share of the statements' time and work, so their number alone decides.",
+        Low from `some`, medium from `many`. A client is an application at one address: several processes \
+        there count together. Connections have no share of the statements' time and work, so only their \
+        number counts.",
     thresholds: &[SOME, MANY],
-    needs: "STARTUP of the connections, as it passes, and the address of the node.",
+    needs: "\
+        The STARTUP requests of connections that are opened during the observation, and the node's address.",
     source: "Native protocol v5 §2.4.1.3, stream ids; drivers' manuals: pool settings; cassandra.yaml `native_transport_max_concurrent_connections_per_ip`",
 };
 
@@ -136,7 +139,7 @@ mod tests {
             found(20),
             [(
                 Severity::Low,
-                "`orders` keeps 40 connections from one client to one node (10.9.0.1:9042)".to_owned()
+                "`orders` keeps 40 connections open from one client to one node (10.9.0.1:9042)".to_owned()
             )]
         );
         assert_eq!(found(128)[0].0, Severity::Medium);

@@ -113,7 +113,9 @@ fn finding(
             _ => (0, 1),
         };
         let title = format!(
-            "Conditional writes to {table} reach consensus at {}, while {} use {}: they may miss what was decided",
+            "\
+                Conditional writes to {table} reach consensus at {}, while {} use {}: they may miss \
+                committed writes",
             LEVELS[write],
             number::plural(mixed.read[read], "read", "reads"),
             LEVELS[read],
@@ -133,17 +135,20 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "Conditional writes to one table, or reads that must see them, use both SERIAL and LOCAL_SERIAL.",
     why: "\
-        A condition holds because its Paxos round asks a majority of replicas: of all data centres at SERIAL, of one at \
-        LOCAL_SERIAL. A majority of the one need not meet a majority of the other, so that two rounds can both be decided: a \
-        name is claimed twice, without an error. A read at one of the levels need not see what was decided at the other.",
+        A condition is safe because its Paxos round involves a majority of replicas: of all data centres at \
+        SERIAL, of one at LOCAL_SERIAL. The two majorities need not overlap, so two rounds can both succeed: \
+        a name is claimed twice, without an error. A read at one of the levels may miss what was decided at \
+        the other.",
     fix: "\
-        One serial consistency level for a table, in every application: LOCAL_SERIAL where one data centre alone writes the rows, \
-        else SERIAL. It is a setting of the driver, apart from the consistency level.",
+        Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one data \
+        centre writes the rows, else SERIAL. It is a driver setting of its own, independent of the \
+        consistency level.",
     before: "-- serial consistency SERIAL here, LOCAL_SERIAL in another service\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     after: "-- serial consistency SERIAL in both\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     severity: "\
-        By the share of the executions at the rarer level, as for failures: it loses what the condition is for, and a statement or \
-        two from a shell lose little. One step less where only reads differ from the writes. Nothing where the keyspace has one data centre.",
+        By the share of executions at the rarer level, as for failures: these executions lose the guarantee \
+        of their condition, and a statement or two from a shell matter little. One step less if only reads \
+        differ from the writes. Nothing if the keyspace has one data centre.",
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "Cassandra documentation, lightweight transactions: SERIAL and LOCAL_SERIAL; Cassandra class `Paxos`",
@@ -223,8 +228,8 @@ mod tests {
         assert_eq!(findings[0].severity, Severity::Medium);
         assert_eq!(
             findings[0].title,
-            "Conditional writes to `shop.names` reach consensus at LOCAL_SERIAL, while 60 reads use SERIAL: they may \
-             miss what was decided"
+            "Conditional writes to `shop.names` reach consensus at LOCAL_SERIAL, while 60 reads use SERIAL: \
+             they may miss committed writes"
         );
         assert_eq!(of("LOCAL_SERIAL", "SERIAL").len(), 1);
         assert_eq!(of("SERIAL", "SERIAL"), []);

@@ -46,7 +46,7 @@ fn finding(
     )]
     let whole = rate as u64;
     let title = format!(
-        "{} takes {} a second without compression, {} an answer",
+        "{} receives {} a second without compression, {} per response",
         application::subject(application),
         bytes(whole),
         bytes(each)
@@ -59,31 +59,34 @@ fn finding(
 
 const LARGE: Threshold = Threshold {
     name: "large_bytes",
-    unit: "bytes an answer",
+    unit: "bytes per response",
     default: 4_096.0,
-    origin: "drivers' manuals: below some kilobytes compression costs more than it saves",
+    origin: "drivers' manuals: below a few kilobytes compression costs more than it saves",
 };
 
 const PER_SECOND: Threshold = Threshold {
     name: "bytes_per_second",
-    unit: "bytes a second",
+    unit: "bytes per second",
     default: 1_048_576.0,
-    origin: "cqlens default: below a megabyte a second no network is busy",
+    origin: "cqlens default: below a megabyte per second no network is busy",
 };
 
 const ABOUT: About = About {
     id: "no-compression",
     group: "client habits",
-    summary: "An application takes large answers without compression.",
+    summary: "An application receives large responses without compression.",
     why: "\
-        Rows have much in common and shrink to a half or a quarter with LZ4, at a few percent of a processor. Without it, nodes and clients \
-        send several times as much, which counts where traffic between zones is paid for.",
-    fix: "Switch on LZ4 in the driver; most need a library for it and leave it off without one.",
+        Rows have much in common: LZ4 shrinks them to a half or a quarter, for a few percent of a processor. \
+        Without it, nodes and clients send several times as much, which shows on the bill where traffic \
+        between zones is charged.",
+    fix: "\
+        Enable LZ4 in the driver; most drivers need a separate library for it and silently go without if it \
+        is missing.",
     before: "-- compression: none\nSELECT * FROM shop.events WHERE sensor = ?;",
     after: "-- compression: lz4\nSELECT * FROM shop.events WHERE sensor = ?;",
-    severity: "Info, from `large_bytes` an answer and `bytes_per_second` together.",
+    severity: "Info, if responses reach `large_bytes` and `bytes_per_second`.",
     thresholds: &[LARGE, PER_SECOND],
-    needs: "STARTUP of all of the application's connections, and the sizes of answers.",
+    needs: "The STARTUP requests of all the application's connections, and the sizes of responses.",
     source: "Native protocol v4 §5, compression; drivers' manuals",
 };
 
@@ -110,7 +113,8 @@ mod tests {
     fn megabytes_without_compression_are_worth_knowing() {
         let told = found(false, 16_384);
         assert!(
-            told[0].starts_with("`export` takes 3.1") && told[0].contains("MiB a second without compression"),
+            told[0].starts_with("`export` receives 3.1")
+                && told[0].contains("MiB a second without compression"),
             "{told:?}"
         );
     }

@@ -27,7 +27,7 @@ impl Rule for NotTokenAware {
         if all.share().is_none() && all.unknown > 0 {
             let executions = number::plural(all.unknown, "execution", "executions");
             let text = format!(
-                "of {executions} it is not known which nodes hold the partition, or which one was asked"
+                "for {executions}, the coordinator or the nodes that hold the partition are not known"
             );
             found.blind(&ABOUT, text);
         }
@@ -64,11 +64,11 @@ fn finding(found: &Findings<'_>, all: Routing, context: &Context<'_>) -> Finding
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
     let mut finding = Finding::on_all(&ABOUT, severity, patterns, context).title(title);
     if let Some(nodes) = behind_one_listener(context) {
-        let title = format!("{}; all of them went to one of {nodes} nodes", finding.title);
+        let title = format!("{}; all of them went to one of the {nodes} nodes", finding.title);
         finding = finding.title(title).advice(format!(
-            "Clients reach one of the {nodes} nodes only, so no driver could do better. If cqlens shows them a \
-             single address, run `cqlens proxy --topology cluster`: one listener for each node. The same holds \
-             for any other load balancer in front of the cluster."
+            "Clients reach only one of the {nodes} nodes, so no driver could do better. If cqlens shows them \
+             a single address, run `cqlens proxy --topology cluster`, which listens on one address per node. \
+             The same applies to any other load balancer in front of the cluster."
         ));
     }
     finding
@@ -84,8 +84,8 @@ const OTHER_SHARE: Threshold = Threshold {
     unit: "of the requests",
     default: 0.1,
     origin: "\
-        cqlens default: topology changes cause a few misses; without token awareness, RF 3 on 6 nodes misses half \
-        the time",
+        cqlens default: topology changes cause a few misses; without token awareness, RF 3 on 6 nodes misses \
+        half of the time",
 };
 
 const ABOUT: About = About {
@@ -93,18 +93,20 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "Requests for one partition go to nodes that do not hold it.",
     why: "\
-        Such a coordinator has nothing to read itself: it asks a replica and passes the answer on. Every \
-        request costs a hop more, work on a node more, and waits for a node more that can be slow.",
+        Such a coordinator has no data of its own to read: it forwards the request to a replica and passes \
+        the response on. Every request takes an extra hop, loads an extra node, and depends on an extra node \
+        that may be slow.",
     fix: "\
-        Use the driver's token-aware policy (most have it on) and prepared statements that bind the whole \
-        partition key: only then the driver can compute the token. With statements as text set the routing \
-        key. A driver that was given a single address in front of several nodes cannot know where it goes: \
-        run `cqlens proxy --topology cluster`, so that it sees one address for each node.",
+        Use the driver's token-aware policy (most drivers enable it by default) and prepared statements that \
+        bind the whole partition key, because only then can the driver compute the token. For statements \
+        sent as text, set the routing key. A driver that was given a single address in front of several \
+        nodes cannot choose a node: run `cqlens proxy --topology cluster`, so that it sees one address per \
+        node.",
     before: "-- round robin over all nodes\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared, with a token-aware policy\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        From `other_share` of the requests whose replicas and coordinator are known, where they come steadily: low, more or \
-        less by the share of the time and work that they take, medium at most. Nothing below.",
+        From `other_share` of the requests whose replicas and coordinator are known, if they come steadily: \
+        low, raised or lowered by their share of time and work, medium at most. Nothing below.",
     thresholds: &[OTHER_SHARE],
     needs: "The nodes' tokens and the keyspaces' replication, read over the control connection; Murmur3.",
     source: "Scylla Monitoring, CQL optimization: non-token-aware queries; the drivers' `TokenAwarePolicy`",
@@ -164,7 +166,9 @@ mod tests {
         }
         let finding = &run(&NotTokenAware, &window).findings[0];
         assert!(
-            finding.title.ends_with("; all of them went to one of 3 nodes"),
+            finding
+                .title
+                .ends_with("; all of them went to one of the 3 nodes"),
             "{}",
             finding.title
         );
@@ -195,6 +199,6 @@ mod tests {
     fn where_nobody_knows_it_says_so() {
         let judgement = run(&NotTokenAware, &window([routed(0, 0, 7)]));
         assert_eq!((judgement.findings.len(), judgement.blind_spots.len()), (0, 1));
-        assert!(judgement.blind_spots[0].text.starts_with("of 7 executions"));
+        assert!(judgement.blind_spots[0].text.starts_with("for 7 executions"));
     }
 }

@@ -61,8 +61,8 @@ enum Successor {
 }
 
 const WITHOUT_SUCCESSOR: &str = "\
-    Nobody maintains this driver, and no other one takes its place. Plan to move what reads and writes Cassandra to a language that has a \
-    maintained driver, or behind a service that is written in one.";
+    This driver is no longer maintained and has no successor. Plan to move the code that reads and writes \
+    Cassandra to a language with a maintained driver, or behind a service written in one.";
 
 /// What replaces a driver with its version; nothing where its series is developed, or where it is not known.
 fn successor(driver: &str) -> Option<Successor> {
@@ -97,19 +97,22 @@ fn for_cassandra(driver: &str) -> String {
 const ABOUT: About = About {
     id: "old-driver",
     group: "client habits",
-    summary: "An application uses a driver of a series that is no longer developed.",
+    summary: "An application uses a driver series that is no longer developed.",
     why: "\
-        Protocol version 5, new types such as vectors, and repairs of reconnection and token awareness come to the current series only. \
-        The Java driver 3 and the drivers for DataStax Enterprise get fixes of serious faults at most.",
+        Only current series get protocol version 5, new types such as vectors, and fixes to reconnection and \
+        token awareness. The Java driver 3 and the drivers for DataStax Enterprise get fixes for serious \
+        faults at most.",
     fix: "\
-        Plan the change: the Java driver 4 has another API, which is a project of its own; most others are an update of the version.",
+        Plan the upgrade: the Java driver 4 has a new API, so that moving to it is a project of its own; for \
+        most other drivers it is a version bump.",
     before: "-- DataStax Java Driver 3.11\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Info.",
     thresholds: &[],
     needs: "\
-        STARTUP with DRIVER_NAME and DRIVER_VERSION, as it passes. The Python, C# and C++ drivers have had one series for years; nothing is said of \
-        ScyllaDB's forks.",
+        STARTUP requests with DRIVER_NAME and DRIVER_VERSION of connections that are opened during the \
+        observation. The Python, C# and C++ drivers have had a single series for years; ScyllaDB's forks are \
+        not judged.",
     source: "Driver compatibility pages of DataStax: end-of-life drivers, and the advice to leave the 3.x series of the Java driver",
 };
 

@@ -26,7 +26,7 @@ impl Rule for OldProtocol {
         }
         for (application, old) in applications.into_iter().filter(|(_, old)| *old > 0) {
             let title = format!(
-                "{} speaks protocol version 3: {}",
+                "{} uses protocol version 3: {}",
                 application::subject(&application),
                 number::plural(old, "connection", "connections")
             );
@@ -45,19 +45,20 @@ const OLDEST_FINE: u8 = 4;
 const ABOUT: About = About {
     id: "old-protocol",
     group: "client habits",
-    summary: "An application speaks version 3 of the native protocol.",
+    summary: "An application uses version 3 of the native protocol.",
     why: "\
-        Version 3 is that of Cassandra 2.1. It carries no warnings of the server, so that nobody hears of large batches and tombstones; \
-        it cannot leave a value unset, so that a value that is not known is written as a null, which is a tombstone; and \
-        the driver does not learn which values are the partition key without reading the schema.",
+        Version 3 dates from Cassandra 2.1. It does not carry server warnings, so that large batches and \
+        tombstones go unnoticed; it cannot leave a value unset, so that an unknown value is written as null, \
+        which is a tombstone; and the driver cannot identify the partition key values without reading the \
+        schema.",
     fix: "\
-        Update the driver, or take away the setting that holds the version at 3 (some hold it for upgrades from 2.1). Version 4 is \
-        spoken by every Cassandra since 2.2 and by ScyllaDB.",
+        Update the driver, or remove the setting that pins the version to 3 (sometimes left over from an \
+        upgrade from 2.1). Version 4 is supported by every Cassandra since 2.2 and by ScyllaDB.",
     before: "-- protocol_version = 3\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, NULL);",
     after: "-- protocol_version = 4: phone is left unset\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?);",
     severity: "Low.",
     thresholds: &[],
-    needs: "STARTUP, as it passes.",
+    needs: "The STARTUP requests of connections that are opened during the observation.",
     source: "Native protocol v4 §10, changes from version 3; cassandra.yaml `native_transport_allow_older_protocols`",
 };
 
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn version_3_is_found_and_later_ones_are_not() {
-        assert_eq!(found(3), ["`orders` speaks protocol version 3: 1 connection"]);
+        assert_eq!(found(3), ["`orders` uses protocol version 3: 1 connection"]);
         assert_eq!(found(4), Vec::<String>::new());
         assert_eq!(found(65), Vec::<String>::new());
     }

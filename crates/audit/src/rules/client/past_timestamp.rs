@@ -82,28 +82,30 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the executions",
     default: 0.05,
-    origin: "cqlens default: fewer are a repair by hand, or a request that waited long",
+    origin: "cqlens default: fewer are manual corrections, or requests that waited for long",
 };
 
 const ABOUT: About = About {
     id: "past-timestamp",
     group: "client habits",
-    summary: "Writes carry timestamps of the past: the time of an event in place of that of the write.",
+    summary: "Writes carry timestamps in the past: the time of an event instead of the time of the write.",
     why: "\
-        The timestamp of a write decides which of two values of a cell stays; it is no part of the model. A write with the time of its event \
-        loses, without any error, against everything that was written or deleted with the time of the clock since then: a \
-        correction of last week's figures vanishes, and what was deleted yesterday cannot be written again. In time windows it puts \
-        old rows into new files.",
+        The timestamp of a write decides which of two values of a cell wins; it is not part of the data \
+        model. A write that carries the time of its event loses, without an error, against everything that \
+        was written or deleted since with the current time: a correction of last week's figures vanishes, \
+        and what was deleted yesterday cannot be written again. With time window compaction, it puts old \
+        rows into new SSTables.",
     fix: "\
-        Keep the time of the event in a column of its own, or as a clustering column, and let the driver set the timestamp. `USING TIMESTAMP` is \
-        for loads that replay history into a table which nothing else writes.",
+        Store the event time in a regular or clustering column, and let the driver set the timestamp. Use \
+        `USING TIMESTAMP` only in jobs that replay history into a table that nothing else writes to.",
     before: "-- the time of the order, years ago\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1577836800000000;",
     after: "INSERT INTO shop.orders (id, placed, total) VALUES (?, ?, ?);",
     severity: "\
-        Where at least `some_share` of the executions of a statement are a day behind or more: low, medium at most, if as large a part of the \
-        table's writes is of the present; else info, low at most, since the latest event stays.",
+        If at least `some_share` of a statement's executions are a day or more in the past: low, medium at \
+        most, if as large a share of the table's writes carries the present time; else info, low at most, \
+        since the latest event wins.",
     thresholds: &[SOME_SHARE],
-    needs: "Requests: their timestamp or that of `USING TIMESTAMP`, beside the clock of cqlens.",
+    needs: "The timestamps of requests or of `USING TIMESTAMP`, compared with the clock of cqlens.",
     source: "eBay, Cassandra data modeling best practices, part 1: do not use timestamps as data; native protocol v4 §4.1.4, default timestamp",
 };
 

@@ -88,53 +88,56 @@ fn finding(
     }
     finding
         .title(format!(
-            "The server forgets prepared statements: {} UNPREPARED responses for {on}{}",
+            "The server evicts prepared statements: {} UNPREPARED responses for {on}{}",
             number::count(forgotten),
             often(forgotten, watch)
         ))
         .advice(
-            "The server's cache of prepared statements is too small for the different texts that are prepared: \
-             bind values instead of writing them into the text, bind lists as a whole (`IN ?`), and share \
-             statements between instances. Only then raise `prepared_statements_cache_size`.",
+            "The server's cache of prepared statements is too small for the number of distinct texts: bind \
+             values instead of writing them into the text, bind lists as a whole (`IN ?`), and share \
+             statements between instances. Raise `prepared_statements_cache_size` only after that.",
         )
 }
 
 const STORM_PER_SECOND: Threshold = Threshold {
     name: "storm_per_second",
-    unit: "PREPARE requests a second",
+    unit: "PREPARE requests per second",
     default: 10.0,
-    origin: "cqlens default: parsing and checking ten texts a second is work of its own for a coordinator",
+    origin: "cqlens default: parsing and checking ten texts per second is noticeable work for a coordinator",
 };
 
 const FEW_EXECUTIONS: Threshold = Threshold {
     name: "few_executions",
-    unit: "executions for each PREPARE",
+    unit: "executions per PREPARE",
     default: 10.0,
-    origin: "cqlens default: preparing costs a round trip and a parse; spread over ten executions it hardly shows",
+    origin: "\
+        cqlens default: preparing costs a round trip and a parse, which is hardly noticeable when spread \
+        over ten executions",
 };
 
 const ABOUT: About = About {
     id: "prepare-churn",
     group: "client habits",
-    summary: "A statement is prepared anew for nearly every execution.",
+    summary: "A statement is prepared again for nearly every execution.",
     why: "\
-        PREPARE is a round trip of its own, is parsed and checked, and drivers send it to every node besides. \
-        Done for each execution it costs more than sending the text. If the texts differ, because values or \
-        lists of changing length are written into them, each is an entry of its own in the server's cache, \
-        which throws out others: their next execution is answered UNPREPARED and prepared again.",
+        PREPARE takes a round trip, is parsed and checked, and drivers send it to every node as well. \
+        Preparing for each execution costs more than sending the text. If the texts differ, because they \
+        contain values or lists of varying length, each takes an entry in the server's cache and evicts \
+        others: their next execution fails with UNPREPARED, and the driver prepares them again.",
     fix: "\
-        Prepare once for each session and keep the prepared statement. Bind values instead of writing them \
-        into the text; bind a list as a whole (`IN ?`).",
-    before: "-- prepared in the function that runs it\nSELECT name FROM shop.users WHERE id = 7;",
+        Prepare once per session and keep the prepared statement. Bind values instead of writing them into \
+        the text; bind a list as a whole (`IN ?`).",
+    before: "-- prepared in the function that executes it\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared when the application starts\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Where there are fewer than `few_executions` for each PREPARE, or the server answers UNPREPARED, and that comes \
-        steadily for one client: low, medium from `storm_per_second`, more or less by the share of the time that as many executions \
-        take, medium at most. Below, nothing: clients prepare when they start. The statements of one application are one finding.",
+        If there are fewer than `few_executions` per PREPARE, or the server responds UNPREPARED, steadily \
+        and for one client: low, medium from `storm_per_second`, raised or lowered by the share of time that \
+        as many executions take, medium at most. Nothing below: clients prepare when they start. The \
+        statements of one application are one finding.",
     thresholds: &[FEW_EXECUTIONS, STORM_PER_SECOND],
     needs: "\
-        PREPARE requests of statements that were executed before in the same window. Clients are identified by what they say of \
-        themselves and by their address.",
+        PREPARE requests of statements that were executed before in the same window. Clients are identified \
+        by what they send in STARTUP and by their address.",
     source: "\
         Scylla Monitoring, CQL optimization: prepared statements cache evictions; cassandra.yaml \
         `prepared_statements_cache_size`",
@@ -173,7 +176,9 @@ mod tests {
         let judgement = run(&PrepareChurn, &window([storm.clone()]));
         assert_eq!(
             judgement.findings[0].title,
-            "The server forgets prepared statements: 12,000 UNPREPARED responses for 1 statement on `shop.users`, 3.3 a second"
+            "\
+                The server evicts prepared statements: 12,000 UNPREPARED responses for 1 statement on \
+                `shop.users`, 3.3 a second"
         );
         assert_eq!(severity(storm.clone()), Some(Severity::Medium));
         storm.error_codes.insert(error_code::UNPREPARED, 6_000);

@@ -73,7 +73,7 @@ fn finding(
         )
     } else {
         format!(
-            "{subject} sends {} of its requests while the same one is in flight{}",
+            "{subject} sends {} of its requests while an identical one is in flight{}",
             number::percent(share(twice, executions)),
             often(twice, application::watch(&patterns, context))
         )
@@ -87,7 +87,7 @@ fn finding(
 
 const FEWEST: Threshold = Threshold {
     name: "fewest",
-    unit: "executions that are sent again",
+    unit: "repeated executions",
     default: 10.0,
     origin: "cqlens default: a handful is an event, such as the restart of a node",
 };
@@ -103,7 +103,7 @@ const STORM_SHARE: Threshold = Threshold {
     name: "storm_share",
     unit: "of the executions",
     default: 0.1,
-    origin: "cqlens default: a tenth more load on nodes that have just failed to answer",
+    origin: "cqlens default: a tenth more load on nodes that have just failed to respond",
 };
 
 const TWICE_SHARE: Threshold = Threshold {
@@ -116,21 +116,24 @@ const TWICE_SHARE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "retries",
     group: "client habits",
-    summary: "An application sends many of its requests again.",
+    summary: "An application repeats many of its requests.",
     why: "\
-        A node that times out has too much to do; what is sent again comes on top. Where each of forty services tries three times, a \
-        slow minute becomes an outage of its own making. Requests that are sent while the same one is in flight are speculative executions, or \
-        threads that ask the same thing at once: both make nodes do the work twice.",
+        A node that times out is already overloaded, and every retry adds to its load. If each of forty \
+        services tries three times, a slow minute becomes an outage. Requests sent while an identical one is \
+        in flight are speculative executions, or threads that run the same query at once: both make the \
+        nodes do the work twice.",
     fix: "\
-        Find what fails first (`timeouts`, `server-error`). Retry once, on another node, after a pause that grows and differs from client \
-        to client. Let speculative executions begin at the p99 of the latency; cache what many threads ask for.",
+        Find out what fails first (`timeouts`, `server-error`). Retry once, on another node, after a pause \
+        that grows and differs between clients. Start speculative executions at the p99 latency; cache what \
+        many threads query.",
     before: "-- retried at once, up to ten times\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- retried once, on the next node\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low from `some_share`, medium from `storm_share` of an application's executions, at least `fewest`; info for those in flight \
-        twice from `twice_share`.",
+        Low from `some_share`, medium from `storm_share` of an application's executions, if they are at \
+        least `fewest`; info for identical requests in flight, from `twice_share`.",
     thresholds: &[FEWEST, SOME_SHARE, STORM_SHARE, TWICE_SHARE],
-    needs: "Requests and responses: the same statement, values and page, from the same host within a second.",
+    needs: "\
+        Requests and responses: the same statement, values and page, from the same host within one second.",
     source: "Drivers' manuals, retry policies and speculative execution; Cassandra metrics `SpeculativeRetries`",
 };
 
@@ -173,7 +176,8 @@ mod tests {
             told,
             [(
                 Severity::Info,
-                "`shop` sends 30 % of its requests while the same one is in flight, 5 a second".to_owned()
+                "`shop` sends 30 % of its requests while an identical one is in flight, 5 a second"
+                    .to_owned()
             )]
         );
     }

@@ -54,7 +54,7 @@ fn finding(
         _ => " and other definitions",
     };
     let title = format!(
-        "{} sends `{what}`{others} again and again: {}{}",
+        "{} keeps sending `{what}`{others}: {}{}",
         application::subject(application),
         number::plural(times, "time", "times"),
         often(times, application::watch(&patterns, context))
@@ -68,23 +68,26 @@ const TIMES: Threshold = Threshold {
     name: "times",
     unit: "executions of one definition",
     default: 5.0,
-    origin: "cqlens default: a release that is rolled out and back has sent each definition once or twice",
+    origin: "cqlens default: a release that is rolled out and back sends each definition once or twice",
 };
 
 const ABOUT: About = About {
     id: "schema-change",
     group: "client habits",
-    summary: "An application changes the schema, or truncates tables, as it runs.",
+    summary: "An application changes the schema or truncates tables while it runs.",
     why: "\
-        Every node must take over a change of the schema before the next one; two at once can leave nodes that disagree, \
-        and `CREATE ... IF NOT EXISTS` from several processes is such a race. Each change makes servers forget prepared \
-        statements of the table. TRUNCATE asks every node, fails while one is down, and takes a snapshot that stays on disk.",
+        Every node must apply a schema change before the next one; two at the same time can leave nodes in \
+        disagreement, and `CREATE ... IF NOT EXISTS` from several processes is exactly such a race. Each \
+        change makes the servers evict prepared statements of the table. TRUNCATE involves every node, fails \
+        while one is down, and takes a snapshot that stays on disk.",
     fix: "\
-        Definitions belong into migrations that one process runs when a release is rolled out. For what is to go again and \
-        again: a TTL, or a partition for each run, which one DELETE removes.",
+        Put definitions into migrations that one process runs at deployment. For data that is removed \
+        regularly, use a TTL, or one partition per run that a single DELETE removes.",
     before: "TRUNCATE shop.daily_totals;\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?);",
     after: "-- the day is the partition key, and rows expire\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?) USING TTL 604800;",
-    severity: "Low where a definition comes `times` or more, medium where they are a part of the load (`steady_per_hour`).",
+    severity: "\
+        Low if a definition comes `times` times or more, medium if definitions come steadily \
+        (`steady_per_hour`).",
     thresholds: &[TIMES],
     needs: "The statements' texts.",
     source: "Cassandra guardrail `drop_truncate_table_enabled` (4.1); Cassandra documentation, schema agreement",
@@ -109,13 +112,13 @@ mod tests {
             found("TRUNCATE shop.totals", 12),
             [(
                 Severity::Low,
-                "A client sends `TRUNCATE` again and again: 12 times, 12 an hour".to_owned()
+                "A client keeps sending `TRUNCATE`: 12 times, 12 an hour".to_owned()
             )]
         );
         let steady = found("CREATE TABLE IF NOT EXISTS shop.t (k int PRIMARY KEY)", 600);
         assert_eq!(steady[0].0, Severity::Medium);
         assert!(
-            steady[0].1.starts_with("A client sends `CREATE TABLE` again"),
+            steady[0].1.starts_with("A client keeps sending `CREATE TABLE`"),
             "{}",
             steady[0].1
         );

@@ -79,19 +79,22 @@ const LONG: Threshold = Threshold {
 const ABOUT: About = About {
     id: "schema-disagreement",
     group: "client habits",
-    summary: "Nodes have different versions of the schema for minutes.",
+    summary: "Nodes disagree on the schema version for minutes.",
     why: "\
-        Until nodes agree, a coordinator may use a table that a replica does not have: requests fail, and the results of one depend on who is \
-        asked. Definitions that two clients send at the same time are how versions come to differ for good; a node that is \
-        down keeps its version until it is back.",
+        Until nodes agree, a coordinator may use a table that a replica does not have: requests fail, and \
+        results depend on the coordinator. Definitions sent by two clients at the same time can make \
+        versions differ for good; a node that is down keeps its old version until it is back.",
     fix: "\
-        See `nodetool describecluster`. If the node is down, bring it back; if it is up, restart it, or have it take the schema of the others (`nodetool \
-        resetlocalschema`). Send definitions from one place, one after the other, and wait for agreement in between.",
+        Run `nodetool describecluster`. If the node is down, bring it back; if it is up, restart it or make \
+        it fetch the schema from the others (`nodetool resetlocalschema`). Send definitions from one place, \
+        one at a time, and wait for schema agreement in between.",
     before: "-- two migrations at once, from two clients\nCREATE TABLE shop.carts (id uuid PRIMARY KEY);\nSELECT schema_version FROM system.peers;",
-    after: "-- one client, which waits until all nodes tell the same version\nSELECT schema_version FROM system.local;\nSELECT schema_version FROM system.peers;",
+    after: "\
+        -- one client, which waits until all nodes report the same version\nSELECT schema_version FROM \
+        system.local;\nSELECT schema_version FROM system.peers;",
     severity: "Low from `some_seconds`, medium from `long_seconds`.",
     thresholds: &[SHORT, LONG],
-    needs: "A control connection, which looks every 30 seconds.",
+    needs: "A control connection, on which cqlens checks every 30 seconds.",
     source: "`nodetool describecluster`; `schema_version` of `system.local` and `system.peers`",
 };
 

@@ -134,45 +134,47 @@ fn finding(
         .first("failures_of_the_cluster", server);
     if limited > 0 {
         return finding.advice(
-            "ScyllaDB refuses reads or writes of single partitions beyond the `per_partition_rate_limit` of their table, and drivers do not \
-             try those again. Spread what is asked so often: add a bucket to its key, or keep it in a cache. Raise the limit only if the load is meant.",
+            "ScyllaDB refuses reads or writes of single partitions beyond the `per_partition_rate_limit` of \
+             their table, and drivers do not retry those. Spread the hot key: add a bucket to it, or cache \
+             its rows. Raise the limit only if the load is intended.",
         );
     }
     if server > 0 {
         return finding;
     }
     finding.advice(
-        "The server refuses what the client asks: the statement, its values or its rights are wrong. The server's message in the \
-         application's log says which.",
+        "The server refuses the client's statement, its values or its permissions. The server's message in \
+         the application's log says which.",
     )
 }
 
 const REFUSED_PER_SECOND: Threshold = Threshold {
     name: "refused_per_second",
-    unit: "refused executions a second",
+    unit: "refused executions per second",
     default: 1.0,
-    origin: "cqlens default: a mistake is made once; who makes it every second does not look at the response",
+    origin: "cqlens default: a mistake happens once; every second, the application ignores the response",
 };
 
 const ABOUT: About = About {
     id: "server-error",
     group: "client habits",
-    summary: "The server answers executions with errors.",
+    summary: "The server responds to executions with errors.",
     why: "\
-        UNAVAILABLE: fewer replicas are alive than the consistency level needs. OVERLOADED: a node sheds load. \
-        READ_FAILURE and WRITE_FAILURE: a replica could not do it, for example because of too many \
-        tombstones. Each is tried again or lost. Errors on the client's side (INVALID, SYNTAX_ERROR, \
-        UNAUTHORIZED) cost little, but the application does not get what it asked for.",
+        UNAVAILABLE: fewer replicas are alive than the consistency level requires. OVERLOADED: a node sheds \
+        load. READ_FAILURE and WRITE_FAILURE: a replica failed to execute the request, for example because \
+        of too many tombstones. Each such request is retried or lost. Client-side errors (INVALID, \
+        SYNTAX_ERROR, UNAUTHORIZED) cost the cluster little, but the application does not get its result.",
     fix: "\
-        Where the cluster fails, look at its nodes and at what else is said of the pattern; a lower \
-        consistency level survives more nodes that are down. Where the client is refused, the server's \
+        If the cluster fails requests, check its nodes and the other findings for the pattern; a lower \
+        consistency level tolerates more nodes that are down. If the request itself is refused, the server's \
         message in the application's log says why.",
     before: "-- CONSISTENCY ALL while a replica is down: UNAVAILABLE\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Failures of the cluster as all failures: by their share of the executions of a statement, of which the \
-        worst decides. Requests that are refused as wrong cost the cluster next to nothing, and the application gets no answer: low, medium from \
-        `refused_per_second`, info as long as there are a few. The statements of one application are one finding.",
+        Failures of the cluster, as all failures, by their share of a statement's executions; the worst \
+        statement decides. Requests that are refused as wrong cost the cluster next to nothing, but the \
+        application gets no result: low, medium from `refused_per_second`, info if there are only a few. The \
+        statements of one application are one finding.",
     thresholds: &[REFUSED_PER_SECOND],
     needs: "The server's errors.",
     source: "native protocol v4 §9, error codes",

@@ -47,7 +47,7 @@ fn finding(warnings: u64, (application, patterns): (&str, Patterns<'_>), context
         0 | 1 => String::new(),
         several => format!(
             " and {}",
-            number::plural(several as u64 - 1, "other thing", "other things")
+            number::plural(several as u64 - 1, "other problem", "other problems")
         ),
     };
     let title = format!(
@@ -86,21 +86,21 @@ fn told(patterns: &Patterns<'_>) -> Vec<WarningClass> {
 const ABOUT: About = About {
     id: "server-warning",
     group: "client habits",
-    summary: "The server attaches warnings to its answers, and nobody may be reading them.",
+    summary: "The server attaches warnings to its responses, which may go unread.",
     why: "\
         Cassandra warns of batches that are large or span many partitions, of aggregates without a partition \
-        key, and of whatever guardrails were set to warn. A warning comes with the answer, the driver logs it \
-        at best, and the next step of a guardrail is to refuse.",
+        key, and of anything its guardrails are configured to warn of. The warning comes with the response, \
+        the driver logs it at best, and a guardrail's next step is to refuse the request.",
     fix: "\
-        Take each warning for a refusal to come: the threshold at which the server warns has another one above it at which it \
-        refuses. What the server says of a statement, the other findings on the same table mostly explain.",
+        Treat each warning as a refusal to come: above the warning threshold there is usually another one at \
+        which the server refuses. The other findings on the same table mostly explain the warning.",
     before: "SELECT COUNT(*) FROM shop.orders;",
     after: "SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
-    severity: "Always info: what they warn of is judged by other rules. The statements of one application are one finding.",
+    severity: "Always info: other rules judge the cause. The statements of one application are one finding.",
     thresholds: &[],
     needs: "\
-        Protocol version 4 or later. Of the texts the kind and the figure are kept, and not what they quote: the statement with \
-        its values. Guardrails never warn superusers.",
+        Protocol version 4 or later. cqlens keeps the kind of each warning and its figure, but not the text, \
+        which quotes the statement with its values. Guardrails never warn superusers.",
     source: "native protocol v4 §2.2, the warning flag; Cassandra class `ClientWarn`",
 };
 
@@ -148,7 +148,9 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "The server warns clients of batches of up to 60 KiB (`batch_size_warn_threshold`) and 1 other thing: 60 warnings, 1 a minute"
+            "\
+                The server warns clients of batches of up to 60 KiB (`batch_size_warn_threshold`) and 1 \
+                other problem: 60 warnings, 1 a minute"
         );
         let (_, classes) = finding
             .evidence

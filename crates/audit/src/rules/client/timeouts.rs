@@ -68,22 +68,22 @@ fn finding(
 const ABOUT: About = About {
     id: "timeouts",
     group: "client habits",
-    summary: "Replicas do not answer in time, and the coordinator gives requests up.",
+    summary: "Replicas do not respond in time, and the coordinator gives up.",
     why: "\
-        A timeout says that replicas were too busy, stopped by their garbage collector, or asked for too \
-        much: many partitions, many tombstones, large rows. The replicas go on with what was asked of them, \
-        and a retry is asked on top of that. A write that timed out may have been applied nevertheless.",
+        A timeout means that replicas were overloaded, paused for garbage collection, or had too much to do \
+        for one request: many partitions, many tombstones, large rows. The replicas go on working on the \
+        request, and a retry adds to that. A write that timed out may still have been applied.",
     fix: "\
-        Look at what else is said of the same pattern and table first: fewer partitions, rows and tombstones \
-        for each read. Then at the nodes: pauses, disks, compaction. Retry reads and idempotent writes only, \
-        and not at once.",
+        Start with the other findings for the same pattern and table: touch fewer partitions, rows and \
+        tombstones per read. Then check the nodes: pauses, disks, compaction. Retry only reads and \
+        idempotent writes, and not immediately.",
     before: "SELECT * FROM shop.events WHERE sensor IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);",
     after: "SELECT at, value FROM shop.events WHERE sensor = ? AND day = ? LIMIT 100;",
     severity: "\
-        As for all failures: by their share of the executions of a statement, of which the worst decides. The \
+        As for all failures, by their share of a statement's executions; the worst statement decides. The \
         statements of one application are one finding.",
     thresholds: &[],
-    needs: "The server's errors. Timeouts of the client itself do not show on the wire.",
+    needs: "The server's errors. Timeouts in the client itself are not visible on the wire.",
     source: "\
         native protocol v4 §9, READ_TIMEOUT and WRITE_TIMEOUT; cassandra.yaml `read_request_timeout` (5 s), \
         `write_request_timeout` (2 s)",

@@ -37,7 +37,7 @@ fn finding(
 ) -> Finding {
     let executions = application::sum(&patterns, |pattern| pattern.count);
     let title = format!(
-        "{} has {} of {} traced{}",
+        "{} traces {} of {}{}",
         application::subject(application),
         number::percent(share(times, executions)),
         application::on_tables(&patterns),
@@ -53,24 +53,25 @@ const SOME: Threshold = Threshold {
     name: "some",
     unit: "traced executions",
     default: 100.0,
-    origin: "cqlens default: who traces by hand looks at a few",
+    origin: "cqlens default: tracing by hand covers a few",
 };
 
 const ABOUT: About = About {
     id: "traced-requests",
     group: "client habits",
-    summary: "An application has its requests traced.",
+    summary: "An application traces its requests.",
     why: "\
-        Each traced request writes a row to `system_traces.sessions` and ten to thirty to `system_traces.events`, from every node \
-        that takes part: a read becomes dozens of writes, which are kept for a day.",
+        Each traced request writes one row to `system_traces.sessions` and ten to thirty to \
+        `system_traces.events`, from every node involved: one read becomes dozens of writes, which are kept \
+        for a day.",
     fix: "\
-        Switch tracing off in the driver's session or statement. To look at some requests, set a share on the nodes with \
-        `nodetool settraceprobability 0.001`, and back to 0 afterwards.",
+        Disable tracing on the driver's session or statement. To look at some requests, set a probability on \
+        the nodes with `nodetool settraceprobability 0.001`, and set it back to 0 afterwards.",
     before: "-- tracing is on\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- tracing is off\nSELECT name FROM shop.users WHERE id = ?;",
-    severity: "Medium, from `some` on. The statements of one application are one finding.",
+    severity: "Medium, from `some`. The statements of one application are one finding.",
     thresholds: &[SOME],
-    needs: "Requests: their tracing flag. What nodes trace by themselves is not seen.",
+    needs: "The tracing flag of requests. Traces that nodes start by themselves are not visible.",
     source: "Native protocol v4 §2.2, the tracing flag; Cassandra documentation, `nodetool settraceprobability`",
 };
 
@@ -96,7 +97,7 @@ mod tests {
             found(600),
             [(
                 Severity::Medium,
-                "A client has 100 % of 1 statement on `shop.users` traced, 10 a second".to_owned()
+                "A client traces 100 % of 1 statement on `shop.users`, 10 a second".to_owned()
             )]
         );
     }

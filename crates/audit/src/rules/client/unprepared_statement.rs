@@ -65,19 +65,19 @@ fn finding(
 const ABOUT: About = About {
     id: "unprepared-statement",
     group: "client habits",
-    summary: "A statement is sent as text each time instead of being prepared once.",
+    summary: "A statement is sent as text for each execution instead of being prepared once.",
     why: "\
-        The coordinator parses and checks the text for every execution. Worse, the driver does not know which \
-        values are the partition key, so it cannot send the request to a replica: every one takes a hop more. \
-        Where values are written into the text, what a user typed becomes part of the statement.",
+        The coordinator parses and checks the text for every execution. Worse, the driver cannot identify \
+        the partition key values and so cannot route the request to a replica: every request takes an extra \
+        hop. If values are written into the text, user input becomes part of the statement.",
     fix: "Prepare the statement once when the application starts, and bind the values.",
     before: "SELECT name FROM shop.users WHERE id = 7;\nSELECT name FROM shop.users WHERE id = 8;",
     after: "-- prepared once\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low, medium at most; what would be info, since it takes next to nothing of the time and work, is left out. The \
-        statements of one application are one finding.",
+        Low, medium at most; findings that would be info, because they take next to none of the time and \
+        work, are left out. The statements of one application are one finding.",
     thresholds: &[],
-    needs: "Requests: QUERY and EXECUTE tell.",
+    needs: "Requests: QUERY or EXECUTE.",
     source: "\
         Scylla Monitoring, CQL optimization: non-prepared statements; native protocol v4 §4.1.5, PREPARE",
 };

@@ -48,8 +48,8 @@ impl Rule for WeakConsistency {
         }
         if assumed > 0 && data_centers_asked(context) > 1 {
             let text = format!(
-                "{} read and written at local levels, by coordinators in several data centres: whether each row is read \
-                 in the one that wrote it is not known",
+                "{} read and written at local levels, by coordinators in several data centres: whether each \
+                 row is read where it was written is not known",
                 number::plural(assumed, "table is", "tables are")
             );
             found.blind(&ABOUT, text);
@@ -222,13 +222,13 @@ fn finding(
         several => number::plural(several as u64, "table", "tables"),
     };
     let whose = match (readers == writers, writers.len()) {
-        (true, 1) => "it has".to_owned(),
-        (true, _) => "they have".to_owned(),
-        (false, 1) => format!("{} has", names(writers, "a client")),
-        (false, _) => format!("{} have", names(writers, "a client")),
+        (true, 1) => "its own writes".to_owned(),
+        (true, _) => "their own writes".to_owned(),
+        (false, 1) => format!("writes of {}", names(writers, "a client")),
+        (false, _) => format!("writes of {}", names(writers, "a client")),
     };
     let title = format!(
-        "{} may not read what {whose} written to {what}: written at {}, read at {}, {}",
+        "{} may miss {whose} to {what}: written at {}, read at {}, {}",
         names(readers, "A client"),
         written.0,
         read.0,
@@ -287,7 +287,7 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the reads, or of the writes",
     default: 0.05,
-    origin: "cqlens default: a level that fewer have is that of a script, or of retries at a lower one",
+    origin: "cqlens default: a rarer level is used by a script, or by retries at a lower one",
 };
 
 const ABOUT: About = About {
@@ -295,23 +295,25 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "A table is read and written at levels that do not overlap (R + W ≤ N).",
     why: "\
-        A read is sure to see the last write only if the replicas that answered both have one in common: with three of them, \
-        a quorum (two) on both sides, or all on one. At ONE and ONE the read may ask a replica that has not got the write yet; \
-        a quorum on one side alone costs latency and promises nothing. It is the same when one service writes and another one \
-        reads.",
+        A read is guaranteed to see the last write only if both involve at least one common replica: with \
+        three replicas, a quorum (two) on both sides, or ALL on one side. At ONE and ONE, the read may reach \
+        a replica that has not received the write yet; a quorum on only one side costs latency and \
+        guarantees nothing. The same holds if one service writes and another one reads.",
     fix: "\
-        LOCAL_QUORUM for both where a user must see what was just saved; LOCAL_ONE for both where a moment later will do, such as counts \
-        and recommendations. Say which of the two each table needs, to all services that use it. A row that is written in one data centre and \
-        read in another needs EACH_QUORUM to write it, or QUORUM for both.",
+        Use LOCAL_QUORUM for both if a user must see what was just saved; use LOCAL_ONE for both if slightly \
+        stale data is acceptable, such as counts and recommendations. Agree on one of the two per table, in \
+        all services that use it. A row written in one data centre and read in another needs EACH_QUORUM for \
+        the write, or QUORUM for both.",
     before: "-- written at LOCAL_QUORUM, read at LOCAL_ONE, {'dc1': 3}\nSELECT amount FROM shop.accounts WHERE id = ?;",
     after: "-- written and read at LOCAL_QUORUM\nSELECT amount FROM shop.accounts WHERE id = ?;",
     severity: "\
-        Low at most, where one side waits for more than one replica; else info. Of the levels that at least `some_share` of a table's reads \
-        and writes have, the worst pair decides.",
+        Low at most, if one side waits for more than one replica; else info. Among the levels used by at \
+        least `some_share` of a table's reads or writes, the worst pair decides.",
     thresholds: &[SOME_SHARE],
     needs: "\
-        Requests, and the keyspaces' replication. Of LOCAL levels it is assumed that a row is read in the data centre that wrote it: two \
-        that differ never overlap at LOCAL_QUORUM. Reads at SERIAL are taken to see what conditional writes decided.",
+        Requests, and the keyspaces' replication. For LOCAL levels it is assumed that a row is read in the \
+        data centre that wrote it: two different data centres never overlap at LOCAL_QUORUM. Reads at SERIAL \
+        are assumed to see the outcome of conditional writes.",
     source: "Cassandra documentation, Dynamo: tunable consistency, W + R > RF",
 };
 
@@ -373,7 +375,7 @@ mod tests {
             found("LOCAL_ONE", "LOCAL_QUORUM", ONE),
             [(
                 Severity::Low,
-                "A client may not read what it has written to `shop.accounts`: written at LOCAL_QUORUM, read at \
+                "A client may miss its own writes to `shop.accounts`: written at LOCAL_QUORUM, read at \
                  LOCAL_ONE, 3 replicas"
                     .to_owned()
             )]
@@ -398,7 +400,7 @@ mod tests {
             found("LOCAL_QUORUM", "QUORUM", TWO),
             [(
                 Severity::Low,
-                "A client may not read what it has written to `shop.accounts`: written at QUORUM, read at \
+                "A client may miss its own writes to `shop.accounts`: written at QUORUM, read at \
                  LOCAL_QUORUM, 6 replicas"
                     .to_owned()
             )]
@@ -420,8 +422,8 @@ mod tests {
             all(patterns, ONE),
             [(
                 Severity::Low,
-                "`web` may not read what `billing` has written to `shop.accounts`: written at QUORUM, read at ONE, \
-                 3 replicas"
+                "`web` may miss writes of `billing` to `shop.accounts`: written at QUORUM, read at ONE, 3 \
+                 replicas"
                     .to_owned()
             )]
         );

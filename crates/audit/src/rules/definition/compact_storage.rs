@@ -31,16 +31,16 @@ const ABOUT: About = About {
     group: GROUP,
     summary: "A table is defined with COMPACT STORAGE.",
     why: "\
-        COMPACT STORAGE is the layout of the Thrift interface, which is gone since Cassandra 4.0. Such a table takes no \
-        new columns and no collections, has no row markers, so that a row with nothing but its key does not exist, and \
-        stands in the way of new features and of upgrades.",
+        COMPACT STORAGE is the layout of the Thrift interface, which was removed in Cassandra 4.0. Such a \
+        table accepts no new columns and no collections, has no row markers, so that a row that consists of \
+        its key alone does not exist, and blocks new features and upgrades.",
     fix: "\
-        `ALTER TABLE ... DROP COMPACT STORAGE`, tried on a copy with the statements of the application: columns that were \
-        hidden (`column1`, `value`) become visible to `SELECT *`, and rows may show that were hidden. Cassandra 4.0 and \
-        later want `drop_compact_storage_enabled: true` in cassandra.yaml.",
+        Run `ALTER TABLE ... DROP COMPACT STORAGE`, on a copy first and with the application's statements: \
+        hidden columns (`column1`, `value`) become visible to `SELECT *`, and hidden rows may appear. \
+        Cassandra 4.0 and later need `drop_compact_storage_enabled: true` in cassandra.yaml.",
     before: "CREATE TABLE shop.kv (k text PRIMARY KEY, v text) WITH COMPACT STORAGE;\nSELECT v FROM shop.kv WHERE k = ?;",
     after: "CREATE TABLE shop.kv (k text PRIMARY KEY, v text);\nSELECT v FROM shop.kv WHERE k = ?;",
-    severity: "Low: nothing is slower for it.",
+    severity: "Low: it slows nothing down.",
     thresholds: &[],
     needs: "The schema.",
     source: "CASSANDRA-10857, DROP COMPACT STORAGE; cassandra.yaml `drop_compact_storage_enabled`",

@@ -52,14 +52,15 @@ fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'
 const ABOUT: About = About {
     id: "few-partitions",
     group: GROUP,
-    summary: "The types of a partition key allow a handful of partitions only.",
+    summary: "The types of a partition key allow only a handful of partitions.",
     why: "\
-        A partition lives on one set of replicas, whole. Where the key is a boolean there are two of them, however \
-        many nodes the cluster has: two sets of replicas hold and serve the table, partitions grow with the table, \
-        and adding nodes changes nothing.",
+        A partition lives as a whole on one set of replicas. If the key is a boolean, there are two \
+        partitions, however many nodes the cluster has: two sets of replicas hold and serve the whole table, \
+        partitions grow with it, and adding nodes changes nothing.",
     fix: "\
-        Make the columns that queries give the partition key, or add a bucket to it that spreads each value over as many \
-        partitions as keep one below 100,000 rows. A state with few values belongs behind the key.",
+        Make the columns that queries restrict the partition key, or add a bucket that spreads each value \
+        over enough partitions to keep each below 100,000 rows. Do not put a state with few values into the \
+        partition key alone.",
     before: "CREATE TABLE shop.tasks (done boolean, id timeuuid, title text, PRIMARY KEY (done, id));\n\
              SELECT * FROM shop.tasks WHERE done = false;",
     after: "CREATE TABLE shop.tasks (\n  done boolean, bucket int, id timeuuid, title text,\n  \
@@ -67,7 +68,7 @@ const ABOUT: About = About {
             SELECT * FROM shop.tasks WHERE done = false AND bucket = ?;",
     severity: "High up to 16 partitions, else medium.",
     thresholds: &[],
-    needs: "The schema: key columns that are all boolean or tinyint.",
+    needs: "The schema: partition key columns that are all boolean or tinyint.",
     source: "Cassandra documentation, data modelling: spread data evenly; cassandra.yaml `partition_size_warn_threshold`",
 };
 

@@ -22,9 +22,9 @@ impl Rule for GcGraceZero {
             let expires = table.default_time_to_live() > 0;
             let severity = if expires { Severity::Low } else { Severity::Medium };
             let what = if expires {
-                "hints for it are not kept"
+                "no hints are kept for it"
             } else {
-                "deleted rows can come back, and hints for it are not kept"
+                "deleted rows can come back, and no hints are kept for it"
             };
             let set = format!("ALTER TABLE {} WITH gc_grace_seconds = 864000;", in_cql(&name));
             let finding = Finding::on_definition(&ABOUT, severity, context)
@@ -42,16 +42,16 @@ const ABOUT: About = About {
     group: GROUP,
     summary: "A table has `gc_grace_seconds` 0.",
     why: "\
-        A tombstone must be kept until every replica has it, else one that missed the delete brings the row back with \
-        the next repair or read repair. Hints live no longer than `gc_grace_seconds`: with 0 none is kept, so that a \
-        replica that was down misses its writes until the next repair. A logged batch on such a table is not replayed, \
-        of which the server warns.",
+        A tombstone must be kept until every replica has it; otherwise a replica that missed the delete \
+        brings the row back with the next repair or read repair. Hints live no longer than \
+        `gc_grace_seconds`: at 0 no hints are kept, so that a replica that was down misses its writes until \
+        the next repair. A logged batch on such a table is not replayed, and the server warns of that.",
     fix: "\
-        Ten days (the default), or the time between two repairs and the `max_hint_window` at least. Where tombstones \
-        must go sooner, repair more often and set it to twice that time.",
+        Set it to ten days (the default), or at least to the time between two repairs and `max_hint_window`. \
+        If tombstones must go sooner, repair more often and set it to twice that interval.",
     before: "ALTER TABLE shop.sessions WITH gc_grace_seconds = 0;\nDELETE FROM shop.sessions WHERE id = ?;",
     after: "ALTER TABLE shop.sessions WITH gc_grace_seconds = 864000;\nDELETE FROM shop.sessions WHERE id = ?;",
-    severity: "Medium; low where all rows expire by `default_time_to_live`. Nothing in a cluster of one node.",
+    severity: "Medium; low if all rows expire by `default_time_to_live`. Nothing in a cluster of one node.",
     thresholds: &[],
     needs: "The schema.",
     source: "Cassandra class `BatchStatement`, warning on gc_grace_seconds of 0; Cassandra documentation, hints and tombstones",

@@ -54,14 +54,14 @@ const TOO_MANY: Threshold = Threshold {
 const ABOUT: About = About {
     id: "many-tables",
     group: GROUP,
-    summary: "The cluster has more tables than its nodes carry well.",
+    summary: "The cluster has more tables than its nodes handle well.",
     why: "\
-        Each table has a memtable, metrics, caches and SSTables of its own on every node: a megabyte or two of heap, used \
-        or not. With many of them memtables are flushed while they are small, compactions never end, and each change \
-        of the schema takes longer to agree on.",
+        Each table has its own memtable, metrics, caches and SSTables on every node: a megabyte or two of \
+        heap, used or not. With many tables, memtables are flushed while they are small, compactions never \
+        finish, and each schema change takes longer to reach agreement.",
     fix: "\
-        One table for what differs by tenant, day or kind, with that as the first part of the partition key. Tables of \
-        tenants that need to be apart belong on clusters of their own.",
+        Merge tables that differ only by tenant, day or kind into one, with that value as the first part of \
+        the partition key. Tenants that must be isolated belong on clusters of their own.",
     before: "SELECT * FROM shop.orders_tenant_4711 WHERE id = ?;",
     after: "SELECT * FROM shop.orders WHERE tenant = 4711 AND id = ?;",
     severity: "Low from `many`, medium from `too_many`.",

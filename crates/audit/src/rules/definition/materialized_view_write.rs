@@ -59,17 +59,17 @@ impl Rule for MaterializedViewWrite {
 fn title(base: &TableName, views: &[&str], times: u64, context: &Context<'_>) -> String {
     let number = number::plural(views.len() as u64, "materialized view", "materialized views");
     if times == 0 {
-        return format!("Each write of `{base}` has to keep {number} up to date");
+        return format!("Each write to `{base}` has to keep {number} up to date");
     }
     format!(
-        "Each write of `{base}` reads the row first, to keep {number} up to date{}",
+        "Each write to `{base}` reads the row first to keep {number} up to date{}",
         often(times, context.watch_table(base))
     )
 }
 
 const FEW_VIEWS: Threshold = Threshold {
     name: "few_views",
-    unit: "views of one table",
+    unit: "views on one table",
     default: 2.0,
     origin: "cqlens default: with three, one write becomes seven reads and writes on each replica",
 };
@@ -77,22 +77,25 @@ const FEW_VIEWS: Threshold = Threshold {
 const ABOUT: About = About {
     id: "materialized-view-write",
     group: GROUP,
-    summary: "The writes of a table keep materialized views up to date.",
+    summary: "Writes to a table keep materialized views up to date.",
     why: "\
-        For each write, every replica of the base takes a lock on the partition, reads the old row, writes the new one, and \
-        sends an update to a replica of each view: a delete of the old row and a write of the new one where a key column of the view has changed, so \
-        that views of columns that change are full of tombstones. An update that is lost leaves view and base apart, and no repair of the base finds \
-        it; Cassandra calls views experimental and has them off since 4.0.",
+        For each write, every replica of the base table locks the partition, reads the old row, writes the \
+        new one, and sends an update to a replica of each view: a delete of the old row and a write of the \
+        new one if a key column of the view has changed, so that views on frequently changing columns are \
+        full of tombstones. If an update is lost, view and base table diverge, and no repair of the base \
+        table detects it; Cassandra calls views experimental and has disabled them by default since 4.0.",
     fix: "\
-        Write the second table from the application, in one logged batch with the base row: what it costs is seen there. Keep a view \
-        for columns that never change, of tables with few writes.",
+        Write the second table from the application, in one logged batch with the base row, where the cost \
+        is visible. Keep a view for columns that never change, on tables with few writes.",
     before: "CREATE MATERIALIZED VIEW shop.users_by_city AS\n  SELECT * FROM shop.users WHERE city IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (city, id);\nUPDATE shop.users SET city = ? WHERE id = ?;",
     after: "BEGIN BATCH\n  UPDATE shop.users SET city = ? WHERE id = ?;\n  INSERT INTO shop.users_by_city (city, id, name) VALUES (?, ?, ?);\n  \
             DELETE FROM shop.users_by_city WHERE city = ? AND id = ?;\nAPPLY BATCH;",
-    severity: "Low, medium with more than `few_views` of one table, which is the most; one step less on ScyllaDB, where views are no experiment.",
+    severity: "\
+        Low, medium with more than `few_views` on one table, and never more; one step less on ScyllaDB, \
+        where views are not experimental.",
     thresholds: &[FEW_VIEWS],
-    needs: "The schema; the writes of the base, for what they cost.",
+    needs: "The schema; the writes to the base table, for their cost.",
     source: "cassandra.yaml `materialized_views_enabled`: false; guardrail `materialized_views_per_table` (4.1); CASSANDRA-13959",
 };
 
@@ -145,7 +148,9 @@ mod tests {
         );
         assert_eq!(
             found.findings[0].title,
-            "Each write of `shop.users` reads the row first, to keep 1 materialized view up to date, 1 a second"
+            "\
+                Each write to `shop.users` reads the row first to keep 1 materialized view up to date, 1 a \
+                second"
         );
         assert_eq!(found.findings[0].severity, Severity::Low);
     }

@@ -71,13 +71,15 @@ impl DataCenterReplicas<'_> {
                 // A file may be that of a test.
                 context.cluster.nodes.map_or(Severity::Low, |_| Severity::Medium),
                 format!(
-                    "The keyspace `{name}` has one replica{place}: no node can be down without losing access to rows"
+                    "\
+                        The keyspace `{name}` has one replica{place}: any node that is down makes rows \
+                        unavailable"
                 ),
             ),
             Fault::MoreThanNodes(nodes) => (
                 Severity::Medium,
                 format!(
-                    "The keyspace `{name}` wants {} replicas{place}, where there are {}",
+                    "The keyspace `{name}` requires {} replicas{place}, but there are {}",
                     self.count,
                     number::plural(nodes as u64, "node", "nodes")
                 ),
@@ -119,21 +121,24 @@ impl DataCenterReplicas<'_> {
 const ABOUT: About = About {
     id: "replication-factor",
     group: GROUP,
-    summary: "A keyspace has one replica, or more than there are nodes.",
+    summary: "A keyspace has only one replica, or more replicas than there are nodes.",
     why: "\
-        With one replica each node is the only one that has its rows: while it restarts they cannot be read or written, \
-        and with its disk they are gone. With more replicas than nodes, Cassandra places one on each node and still counts \
-        quorums by the number in the definition: QUORUM may ask for more nodes than there are.",
+        With one replica, each node holds the only copy of its rows: while it restarts they can be neither \
+        read nor written, and if its disk fails they are lost. With more replicas than nodes, Cassandra \
+        places one on each node but still computes quorums from the number in the definition: QUORUM may \
+        require more nodes than there are.",
     fix: "\
-        Three replicas in each data centre, so that QUORUM works while one node is down. After it is raised, repair \
-        every node: reads may ask a replica that has nothing yet.",
+        Use three replicas in each data centre, so that QUORUM works while one node is down. After raising \
+        the number, repair every node: reads may reach a replica that has no data yet.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1};\n\
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     after: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
             INSERT INTO shop.orders (id, amount) VALUES (?, ?);",
-    severity: "Medium; low for one replica in a file of definitions, which may be that of a test. Nothing in a cluster of one node.",
+    severity: "\
+        Medium; low for one replica in a file of definitions, which may belong to a test. Nothing in a \
+        cluster of one node.",
     thresholds: &[],
-    needs: "The keyspaces' replication; for more replicas than nodes, the nodes that `system.peers` tells.",
+    needs: "The keyspaces' replication; for more replicas than nodes, the nodes listed in `system.peers`.",
     source: "Cassandra guardrails `minimum_replication_factor` and `maximum_replication_factor` (4.1)",
 };
 
@@ -177,7 +182,7 @@ mod tests {
         let found = in_cluster(&ReplicationFactor, &five, &cluster(&[("dc1", 3)]));
         assert_eq!(
             found[0].title,
-            "The keyspace `shop` wants 5 replicas in `dc1`, where there are 3 nodes"
+            "The keyspace `shop` requires 5 replicas in `dc1`, but there are 3 nodes"
         );
     }
 

@@ -44,19 +44,21 @@ impl Rule for SasiIndex {
 }
 
 /// What servers can do that have no storage-attached indexes.
-const WITHOUT_SAI: &str = "A table whose partition key is what is searched for; for `LIKE` in the middle of words, a search engine.";
+const WITHOUT_SAI: &str = "\
+    Create a table whose partition key is the searched column; for `LIKE` in the middle of words, use a \
+    search engine.";
 
 const ABOUT: About = About {
     id: "sasi-index",
     group: GROUP,
     summary: "A column has a SASI index.",
     why: "\
-        SASI was never finished: Cassandra calls it experimental, warns when one is created and has it off since 4.0 \
-        (`sasi_indexes_enabled: false`). It is known to miss rows, and nobody mends it since storage-attached indexes \
-        (SAI) have come.",
+        SASI was never finished: Cassandra calls it experimental, warns when one is created and has disabled \
+        it by default since 4.0 (`sasi_indexes_enabled: false`). It is known to miss rows, and it has not \
+        been maintained since storage-attached indexes (SAI) arrived.",
     fix: "\
-        A table whose partition key is what is searched for. Where an index is right, SAI (Cassandra 5.0); for `LIKE` in \
-        the middle of words, a search engine.",
+        Create a table whose partition key is the searched column. If an index is the right choice, use SAI \
+        (Cassandra 5.0); for `LIKE` in the middle of words, use a search engine.",
     before: "CREATE CUSTOM INDEX by_name ON shop.users (name) USING 'org.apache.cassandra.index.sasi.SASIIndex';\n\
              SELECT * FROM shop.users WHERE name LIKE 'an%';",
     after: "CREATE TABLE shop.users_by_name (prefix text, name text, id uuid, PRIMARY KEY (prefix, name, id));\n\

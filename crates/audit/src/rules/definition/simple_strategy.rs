@@ -32,14 +32,13 @@ fn finding(keyspace: &Keyspace, context: &Context<'_>) -> Finding {
     let name = &keyspace.name;
     let (severity, title) = if data_centers.len() > 1 {
         let title = format!(
-            "The keyspace `{name}` is replicated by SimpleStrategy over {}",
+            "The keyspace `{name}` uses SimpleStrategy over {}",
             number::plural(data_centers.len() as u64, "data centre", "data centres")
         );
         (Severity::High, title)
     } else {
-        let title = format!(
-            "The keyspace `{name}` is replicated by SimpleStrategy, which knows no racks and no data centres"
-        );
+        let title =
+            format!("The keyspace `{name}` uses SimpleStrategy, which ignores racks and data centres");
         (Severity::Info, title)
     };
     let count = replicas(keyspace).first().map_or(3, |(_, count)| *count);
@@ -65,21 +64,21 @@ fn finding(keyspace: &Keyspace, context: &Context<'_>) -> Finding {
 const ABOUT: About = About {
     id: "simple-strategy",
     group: GROUP,
-    summary: "A keyspace is replicated by SimpleStrategy.",
+    summary: "A keyspace uses SimpleStrategy.",
     why: "\
-        SimpleStrategy puts replicas on the next nodes of the ring, wherever these stand: all of them may be in one rack, \
-        and with several data centres some rows have no replica in one of them. LOCAL_QUORUM then has nothing to count, \
-        and the loss of a site loses rows.",
+        SimpleStrategy puts replicas on the next nodes of the ring, regardless of their location: all of \
+        them may be in one rack, and with several data centres some rows have no replica in one of them. \
+        LOCAL_QUORUM is then impossible there, and the loss of a site loses rows.",
     fix: "\
-        NetworkTopologyStrategy with a number for each data centre, also where there is one: another can be added then. \
-        After the change, repair every node.",
+        Use NetworkTopologyStrategy with a number for each data centre, even if there is only one: another \
+        can be added later. After the change, repair every node.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};\n\
              SELECT name FROM shop.users WHERE id = ?;",
     after: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
             SELECT name FROM shop.users WHERE id = ?;",
     severity: "High with several data centres, else info. Nothing in a cluster of one node.",
     thresholds: &[],
-    needs: "The keyspaces' replication, and the data centres that `system.local` and `system.peers` tell.",
+    needs: "The keyspaces' replication, and the data centres listed in `system.local` and `system.peers`.",
     source: "Cassandra guardrail `simplestrategy_enabled` (5.0); Cassandra documentation, replication strategies",
 };
 

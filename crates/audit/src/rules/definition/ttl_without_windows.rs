@@ -56,7 +56,7 @@ fn by_statements(
     }
     let class = compaction(table);
     let title = format!(
-        "The rows of `{name}` are in the order of time and written with a TTL, but {class} mixes old with new{}",
+        "The rows of `{name}` are in time order and written with a TTL, but {class} mixes old with new{}",
         often(times, context.watch_table(name))
     );
     let impact = impact(Severity::Low, &patterns(expiring())).at_most(Severity::Low);
@@ -80,7 +80,7 @@ fn finding(name: &TableName, table: &Table, context: &Context<'_>) -> Finding {
         in_cql(name)
     );
     let title = format!(
-        "The rows of `{name}` are in the order of time and expire after {}, but {class} mixes old with new",
+        "The rows of `{name}` are in time order and expire after {}, but {class} mixes old with new",
         number::seconds(ttl as f64)
     );
     Finding::on_definition(&ABOUT, Severity::Low, context)
@@ -106,29 +106,33 @@ const EXPIRING_SHARE: Threshold = Threshold {
     name: "expiring_share",
     unit: "of the writes",
     default: 0.95,
-    origin: "cqlens default: what stays among rows that expire keeps whole windows, so that nearly all have to expire",
+    origin: "\
+        cqlens default: a row that stays keeps a whole window on disk, so nearly all rows have to expire",
 };
 
 const ABOUT: About = About {
     id: "ttl-without-windows",
     group: GROUP,
-    summary: "A time series expires, and is not compacted by time windows.",
+    summary: "A time series expires, but is not compacted by time windows.",
     why: "\
-        Size-tiered and leveled compaction put rows of different age into one SSTable: what has expired goes only when \
-        that SSTable is compacted again, row by row, so that disks hold two or three times what lives, and reads pass what has \
-        expired. With time windows an SSTable holds rows of one age and is deleted as a whole, without being read.",
+        Size-tiered and leveled compaction put rows of different ages into one SSTable: expired rows go only \
+        when that SSTable is compacted again, row by row, so that disks hold two or three times the live \
+        data, and reads pass expired rows. With time windows, an SSTable holds rows of one age and is \
+        deleted as a whole, without being read.",
     fix: "\
-        TimeWindowCompactionStrategy, with a window that is about a thirtieth of the lifetime. It wants rows that are \
-        written once, in the order of time, with one TTL, and not deleted or updated later.",
+        Use TimeWindowCompactionStrategy, with a window of about a thirtieth of the lifetime. It requires \
+        rows that are written once, in time order, with one TTL, and neither deleted nor updated later.",
     before: "CREATE TABLE shop.events (sensor int, at timestamp, v int, PRIMARY KEY (sensor, at))\n  WITH default_time_to_live = 2592000;\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     after: "ALTER TABLE shop.events WITH compaction = {'class': 'TimeWindowCompactionStrategy',\n  'compaction_window_unit': 'DAYS', 'compaction_window_size': 1};\n\
             INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     severity: "\
-        Low: by `default_time_to_live`, or where at least `expiring_share` of the writes, which come steadily, have a TTL. Nothing where rows \
-        are deleted one by one as well, or with UnifiedCompactionStrategy.",
+        Low: by `default_time_to_live`, or if at least `expiring_share` of the writes have a TTL and come \
+        steadily. Nothing if rows are also deleted one by one, or with UnifiedCompactionStrategy.",
     thresholds: &[EXPIRING_SHARE],
-    needs: "The schema: `default_time_to_live` and a first clustering column that is a time; else writes with `USING TTL`.",
+    needs: "\
+        The schema: `default_time_to_live` and a time as the first clustering column; else writes with \
+        `USING TTL`.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: 20 to 30 windows",
 };
 
@@ -154,7 +158,9 @@ mod tests {
         let found = in_file(&TtlWithoutWindows, &events("default_time_to_live = 2592000"));
         assert_eq!(
             found[0].title,
-            "The rows of `shop.events` are in the order of time and expire after 30 days, but SizeTieredCompactionStrategy mixes old with new"
+            "\
+                The rows of `shop.events` are in time order and expire after 30 days, but \
+                SizeTieredCompactionStrategy mixes old with new"
         );
         assert_eq!(
             found[0].suggested_cql,
@@ -188,8 +194,8 @@ mod tests {
         assert_eq!(
             found(95, 5),
             [
-                "The rows of `shop.events` are in the order of time and written with a TTL, but SizeTieredCompactionStrategy mixes \
-                 old with new, 1.6 a second"
+                "The rows of `shop.events` are in time order and written with a TTL, but \
+                 SizeTieredCompactionStrategy mixes old with new, 1.6 a second"
             ]
         );
         assert_eq!(found(94, 6), Vec::<String>::new());

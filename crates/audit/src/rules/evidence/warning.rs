@@ -69,29 +69,29 @@ impl WarningClass {
                 format!("reads of more than {size} on a replica (`local_read_size_warn_threshold`)")
             }
             "row-index-size" => {
-                format!("partition indexes of more than {size} (`row_index_read_size_warn_threshold`)")
+                format!("row indexes of more than {size} (`row_index_read_size_warn_threshold`)")
             }
             "read-size" => format!("reads of more than {size} (`coordinator_read_size_warn_threshold`)"),
             "index-parts" => format!(
-                "reads of up to {} of an index on a node (`sai_sstable_indexes_per_query_warn_threshold`)",
+                "reads of up to {} of an index on one node (`sai_sstable_indexes_per_query_warn_threshold`)",
                 number::plural(largest, "part", "parts")
             ),
             "replica-filtering-protection" => format!(
-                "{} kept to filter rows of several replicas (`cached_replica_rows_warn_threshold`)",
+                "{} cached to filter rows of several replicas (`cached_replica_rows_warn_threshold`)",
                 number::plural(largest, "row", "rows")
             ),
             "use-with-prepared-statements" => "`USE` together with prepared statements".to_owned(),
             "ttl-beyond-2038" => "TTLs that end after 2038".to_owned(),
-            "top-k-consistency" => "nearest-neighbour searches that are read at ONE instead".to_owned(),
+            "top-k-consistency" => "nearest-neighbour searches downgraded to ONE".to_owned(),
             "literal-values" => "statements with values in their text".to_owned(),
             "filtering-without-allow-filtering" => {
                 "filtering without ALLOW FILTERING, which later versions refuse".to_owned()
             }
             "consistency-level" => {
-                "consistency levels that are to be avoided (`write_consistency_levels_warned`)".to_owned()
+                "discouraged consistency levels (`write_consistency_levels_warned`)".to_owned()
             }
             "large-data" => "partitions, rows or cells above the soft limits".to_owned(),
-            "other" => "something that cqlens does not know".to_owned(),
+            "other" => "something unknown to cqlens".to_owned(),
             other => other.to_owned(),
         }
     }

@@ -65,7 +65,7 @@ const SHARE: Threshold = Threshold {
     name: "share",
     unit: "of the keys are longer than 1 KiB",
     default: 0.01,
-    origin: "cqlens default: single ones cost nothing",
+    origin: "cqlens default: a few long keys cost nothing",
 };
 
 const ABOUT: About = About {
@@ -73,18 +73,19 @@ const ABOUT: About = About {
     group: "model",
     summary: "Partition keys are longer than a kilobyte.",
     why: "\
-        The key goes with every read and write of its partition, and stands in every SSTable, in its index and in the key cache: with keys of \
-        kilobytes the index is as large as the data. Keys of more than 65,535 bytes are refused.",
+        The key is part of every read and write of its partition, and is stored in every SSTable, in its \
+        index and in the key cache: with keys of several kilobytes, the index grows as large as the data. \
+        Keys of more than 65,535 bytes are refused.",
     fix: "\
-        Make a hash of the long value (SHA-256) the partition key, and keep the value itself in a column, to distinguish the rare rows that share a hash; \
-        or find the short name of what is stored: an id, a path relative to something.",
+        Use a hash of the long value (SHA-256) as the partition key, and keep the value itself in a column, \
+        to distinguish the rare rows that share a hash; or use a shorter name: an id, or a relative path.",
     before: "CREATE TABLE crawl.pages (url text PRIMARY KEY, content text);\nSELECT content FROM crawl.pages WHERE url = ?;",
     after: "CREATE TABLE crawl.pages_by_hash (url_hash blob PRIMARY KEY, url text, content text);\nSELECT url, content FROM crawl.pages_by_hash WHERE url_hash = ?;",
     severity: "\
-        From a `share` of the keys that statements name that is longer than 1 KiB: low, more or less by the share of the time and \
-        work that the statements on the table take.",
+        From a `share` of the keys in statements that are longer than 1 KiB: low, raised or lowered by the \
+        share of time and work that the statements on the table take.",
     thresholds: &[SHARE],
-    needs: "The partition key of statements.",
+    needs: "The partition keys of statements.",
     source: "Cassandra's limit of 65,535 bytes for a partition key (`FBUtilities.MAX_UNSIGNED_SHORT`)",
 };
 

@@ -37,7 +37,7 @@ fn by_observation(found: &Findings<'_>, about: &About, context: &Context<'_>) ->
 
 /// What to drop, as a comment: it cannot be undone. Nothing where it may be used unseen.
 fn to_drop(what: &str, context: &Context<'_>) -> Option<String> {
-    let text = format!("-- when everybody who could use it has been asked:\n-- DROP {what};");
+    let text = format!("-- once you have checked that no application uses it:\n-- DROP {what};");
     (!context.may_have_missed()).then_some(text)
 }
 
@@ -45,7 +45,7 @@ fn to_drop(what: &str, context: &Context<'_>) -> Option<String> {
 fn blind_on_short_observation(found: &mut Findings<'_>, about: &About, context: &Context<'_>, what: &str) {
     let needed = found.threshold(about, &SOME_HOURS) * 3_600.0;
     let (seen, needed) = (number::seconds(context.window.seconds()), number::seconds(needed));
-    found.blind(about, format!("{what} in {seen}; it is judged after {needed}"));
+    found.blind(about, format!("{what} in {seen}; this is judged after {needed}"));
 }
 
 /// The finding with how long was looked, and what was not seen meanwhile.
@@ -65,14 +65,14 @@ const SOME_HOURS: Threshold = Threshold {
     name: "some_hours",
     unit: "hours of observation",
     default: 24.0,
-    origin: "cqlens default: nightly jobs have run",
+    origin: "cqlens default: long enough for nightly jobs",
 };
 
 const LONG_HOURS: Threshold = Threshold {
     name: "long_hours",
     unit: "hours of observation",
     default: 168.0,
-    origin: "cqlens default: a week, so that weekly jobs have run",
+    origin: "cqlens default: a week, long enough for weekly jobs",
 };
 
 #[cfg(test)]

@@ -137,9 +137,9 @@ fn finding(
         Some(key) => finding
             .first("partition_key_columns", EvidenceValue::Names(key))
             .advice(format!(
-                "{} Each of the {} needs a table of its own; no query gives the key that there is.",
+                "{} Each of the {} needs a table of its own; no query uses the existing key.",
                 ABOUT.fix,
-                number::plural(shape_count, "way", "ways"),
+                number::plural(shape_count, "query", "queries"),
             )),
         None => finding,
     }
@@ -149,41 +149,41 @@ const MOST_SHARE: Threshold = Threshold {
     name: "most_share",
     unit: "of the table's reads",
     default: 0.9,
-    origin: "cqlens default: a look by the key now and then does not make it the key of the queries",
+    origin: "cqlens default: an occasional read by the key does not make it the key of the queries",
 };
 
 const SHAPES: Threshold = Threshold {
     name: "shapes",
-    unit: "ways of asking",
+    unit: "sets of restricted columns",
     default: 2.0,
-    origin: "cqlens default: a single one is what `allow-filtering` and `secondary-index-read` say",
+    origin: "cqlens default: `allow-filtering` and `secondary-index-read` cover a single one",
 };
 
 const ABOUT: About = About {
     id: "query-without-table",
     group: "model",
-    summary: "A table is asked in several ways, and its key serves none of them: there is no table for these queries.",
+    summary: "A table is queried in several ways, and its partition key supports none of them.",
     why: "\
-        In Cassandra a table is made for a query: its partition key is what the query gives. A table that is \
-        queried by one column here and another there, and never by its key, is modelled after the things that it \
-        holds, as in a relational database. Each of its queries then asks all nodes, with an index or by \
-        filtering, and gets slower as the table and the cluster grow.",
+        In Cassandra, a table is designed for a query: its partition key is what the query restricts. A \
+        table that is queried by one column here and another there, and never by its key, is modelled after \
+        entities, as in a relational database. Each of its queries then involves all nodes, with an index or \
+        by filtering, and gets slower as the table and the cluster grow.",
     fix: "\
-        List the queries first, then make one table for each, with what the query gives as partition key, and \
-        write all of them in one logged batch.",
+        List the queries first, then create one table for each, with the restricted columns as its partition \
+        key, and write all of these tables in one logged batch.",
     before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, email text, city text);\n\
              SELECT * FROM shop.users WHERE email = ? ALLOW FILTERING;\nSELECT * FROM shop.users WHERE city = ? ALLOW FILTERING;",
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, city text);\n\
             CREATE TABLE shop.users_by_city (city text, id uuid, email text, PRIMARY KEY ((city), id));\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users_by_city WHERE city = ?;",
     severity: "\
-        Medium, at most, from `shapes` different sets of restricted columns, none of which holds the partition \
-        key, where these are `most_share` of the table's reads. Walks of token ranges and reads of everything do \
-        not count.",
+        Medium at most, from `shapes` distinct sets of restricted columns, none of which contains the \
+        partition key, if these are `most_share` of the table's reads. Walks of token ranges and full scans \
+        do not count.",
     thresholds: &[SHAPES, MOST_SHARE],
     needs: "\
-        The tables' schemas, from which it is known whether a read names its partition. A read of which that is \
-        not known counts as one that does.",
+        The tables' schemas, to know whether a read names its partition. A read for which this is not known \
+        counts as one that does.",
     source: "\
         Artem Chebotko et al., A Big Data Modeling Methodology for Apache Cassandra: query-driven modelling; \
         Cassandra documentation, data modeling",

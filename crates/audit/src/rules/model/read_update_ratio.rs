@@ -61,7 +61,9 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Updates<'a>> {
 fn finding(name: &TableName, updates: Updates<'_>, reads: u64, context: &Context<'_>) -> Finding {
     let ratio = share(updates.count, reads);
     let title = format!(
-        "Rows of `{name}` are updated {} times for each read: copies of them elsewhere would be written more than read",
+        "\
+            Rows of `{name}` are updated {} times for each read: copies in other tables would be written \
+            more often than read",
         number::decimal(ratio)
     );
     let count = updates.count;
@@ -75,9 +77,9 @@ fn finding(name: &TableName, updates: Updates<'_>, reads: u64, context: &Context
 
 const UPDATES_PER_READ: Threshold = Threshold {
     name: "updates_per_read",
-    unit: "UPDATEs for each read",
+    unit: "UPDATEs per read",
     default: 10.0,
-    origin: "cqlens default: far more, so that a second look at the ratio would not change the answer",
+    origin: "cqlens default: high enough for the conclusion to be safe",
 };
 
 const ABOUT: About = About {
@@ -85,20 +87,20 @@ const ABOUT: About = About {
     group: "model",
     summary: "The rows of a table are updated far more often than they are read.",
     why: "\
-        Denormalising pays where reads are many and changes few: a copy in each table that needs it saves a \
-        lookup for each read, and costs a write for each change. Where changes outnumber reads, it is the \
-        other way round: looking the row up by its key costs less than keeping its copies right.",
+        Denormalising pays off if reads are many and changes are few: a copy in another table saves a lookup \
+        for each read, and costs a write for each change. If changes outnumber reads, the reverse is true: \
+        looking up the row by its key costs less than keeping its copies up to date.",
     fix: "\
-        Nothing to repair. Do not copy the columns that change into other tables; look them up by the key. \
-        Where few columns change all the time and the others stay, put those that change into a table of \
-        their own.",
+        Nothing to fix. Do not copy frequently changing columns into other tables; look them up by key. If \
+        only a few columns change all the time, move those into a table of their own.",
     before: "UPDATE shop.users SET last_seen = ? WHERE id = ?;  -- 500 a second\nSELECT * FROM shop.users WHERE id = ?;  -- 5 a second",
     after: "UPDATE shop.presence SET last_seen = ? WHERE user = ?;\nSELECT * FROM shop.users WHERE id = ?;",
     severity: "\
-        Info, from `updates_per_read` UPDATEs for each read, where UPDATEs come steadily. INSERTs and counters do \
-        not count: they add.",
+        Info, from `updates_per_read` UPDATEs per read, if UPDATEs come steadily. INSERTs and counters do \
+        not count, because they add data.",
     thresholds: &[UPDATES_PER_READ],
-    needs: "Reads and writes of the same window; statements inside of batches count once for each batch and template.",
+    needs: "\
+        Reads and writes of the same window; statements inside batches count once per batch and template.",
     source: "\
         Cassandra: The Definitive Guide, denormalization; Basic Rules of Cassandra Data Modeling (DataStax): \
         minimise the number of partitions read, and pay with writes",

@@ -56,11 +56,11 @@ fn finding(
 ) -> Finding {
     let quoted: Vec<_> = columns.iter().map(|(column, _)| format!("`{column}`")).collect();
     let (is, it) = match columns.len() {
-        1 => ("is", "a static column holds it once"),
-        _ => ("are", "static columns hold them once"),
+        1 => ("is", "a static column stores it once"),
+        _ => ("are", "static columns store them once"),
     };
     let title = format!(
-        "{} of `{name}` {is} the same in each row of a partition: {it}",
+        "{} of `{name}` {is} the same in every row of a partition: {it}",
         quoted.join(", ")
     );
     let compared: u64 = columns
@@ -113,7 +113,7 @@ fn migration(name: &TableName, table: &Table, columns: &[(&str, RepeatedValue)])
 
 const ROWS: Threshold = Threshold {
     name: "rows",
-    unit: "rows that were compared with another one of their partition",
+    unit: "rows compared with another row of their partition",
     default: 50.0,
     origin: "cqlens default: one partition in eight is sampled",
 };
@@ -128,19 +128,24 @@ const SHARE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "static-column",
     group: "model",
-    summary: "Each row of a partition repeats a value that belongs to the partition.",
+    summary: "Every row of a partition repeats a value that belongs to the partition.",
     why: "\
-        A regular column has a cell in each row. Where all rows of a partition have the same value, as the name of a customer in each \
-        of the orders, those cells are written, read and compacted over and over, and a change of the value has to reach every row.",
+        A regular column has a cell in each row. If all rows of a partition have the same value, such as the \
+        customer's name in each of the customer's orders, those cells are written, read and compacted over \
+        and over, and a change of the value has to reach every row.",
     fix: "\
-        Make it a static column: one cell for each partition, which each row brings along when it is read. A column cannot be altered to be static: \
-        add another one, and write it once for each partition. Keep the copies if rows move to other tables, or if the value is that of its time (the \
-        address of an order).",
+        Make it a static column: it has one cell per partition, which is returned with every row. An \
+        existing column cannot be made static: add another one, and write it once per partition. Keep the \
+        copies if rows move to other tables, or if the value must stay as it was at the time (the address of \
+        an order).",
     before: "INSERT INTO shop.orders (customer, at, total, customer_name) VALUES (?, ?, ?, ?);",
     after: "UPDATE shop.orders SET name = ? WHERE customer = ?;  -- name text STATIC, when the customer changes it\nINSERT INTO shop.orders (customer, at, total) VALUES (?, ?, ?);",
-    severity: "Info, where of `rows` rows or more a `share` has the value of the row before it in its partition, and most rows of other partitions have another one.",
+    severity: "\
+        Info, if at least a `share` of `rows` rows or more have the value of the previous row in their \
+        partition, and most rows of other partitions have another value.",
     thresholds: &[ROWS, SHARE],
-    needs: "The schema, and INSERTs whose primary key and values are known; one partition in eight is looked at.",
+    needs: "\
+        The schema, and INSERTs whose primary key and values are known; one partition in eight is sampled.",
     source: "Cassandra documentation, CREATE TABLE: static columns",
 };
 
@@ -184,7 +189,7 @@ mod tests {
         };
         assert_eq!(
             title,
-            "`name` of `shop.orders` is the same in each row of a partition: a static column holds it once"
+            "`name` of `shop.orders` is the same in every row of a partition: a static column stores it once"
         );
         assert_eq!(
             cql,

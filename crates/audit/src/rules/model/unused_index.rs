@@ -37,7 +37,7 @@ impl Rule for UnusedIndex {
         }
         let Some(severity) = by_observation(found, &ABOUT, context) else {
             let what = format!(
-                "{} not asked",
+                "{} not used",
                 number::plural(unused.len() as u64, "index was", "indexes were")
             );
             return blind_on_short_observation(found, &ABOUT, context, &what);
@@ -70,7 +70,7 @@ fn finding(severity: Severity, name: &TableName, index: &Index, context: &Contex
         .map(|target| target.column.as_str())
         .collect();
     let title = format!(
-        "No read asked the index `{}` on `{name}` ({}) in {}",
+        "The index `{}` on `{name}` ({}) was not used by any read in {}",
         index.name,
         columns.join(", "),
         number::seconds(context.window.seconds())
@@ -93,23 +93,25 @@ fn finding(severity: Severity, name: &TableName, index: &Index, context: &Contex
 const ABOUT: About = About {
     id: "unused-index",
     group: "model",
-    summary: "No read asked a secondary index for as long as the traffic was observed.",
+    summary: "No read used a secondary index during the whole observation.",
     why: "\
-        Every write of an indexed column writes the index too, on each replica and under the same lock of the \
-        partition; a legacy index is a table of its own, with files, compactions and tombstones. An index that \
-        nobody asks costs all that for nothing.",
+        Every write to an indexed column also writes the index, on each replica and under the same partition \
+        lock; a legacy index is a table of its own, with files, compactions and tombstones. An unused index \
+        costs all that for nothing.",
     fix: "\
-        Ask who needs it: jobs that run once a month, administrators and other applications are not in this \
-        report. Then drop it; it can be built again from the table.",
+        Find out whether anything needs it: monthly jobs, administrators and other applications may be \
+        missing from this report. Then drop it; it can be rebuilt from the table.",
     before: "-- in a week of traffic, no SELECT restricts city\nCREATE INDEX by_city ON shop.users (city);\n\
              UPDATE shop.users SET city = ? WHERE id = ?;",
     after: "DROP INDEX shop.by_city;\nUPDATE shop.users SET city = ? WHERE id = ?;",
-    severity: "Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may have gone past cqlens.",
+    severity: "\
+        Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may \
+        have bypassed cqlens.",
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\
-        The schema, and all reads: it speaks only of keyspaces of which something was seen. An index counts as \
-        asked where a read restricts its column, even if the server then took another way; `expr()` on a \
-        custom index is not seen.",
+        The schema, and all reads; only keyspaces with observed traffic are judged. An index counts as used \
+        if a read restricts its column, even if the server then chose another way; `expr()` on a custom \
+        index is not seen.",
     source: "Cassandra guardrail `secondary_indexes_per_table` (4.1); Cassandra documentation, secondary indexes",
 };
 
@@ -151,15 +153,15 @@ mod tests {
         let judgement = run_with(&UnusedIndex, &window(1, (10, 10), [pattern()]), &schema());
         assert_eq!(
             judgement.blind_spots[0].text,
-            "1 index was not asked in 1 h; it is judged after 1 day"
+            "1 index was not used in 1 h; this is judged after 1 day"
         );
         let judgement = run_with(&UnusedIndex, &window(48, (10, 10), [pattern()]), &schema());
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "No read asked the index `by_email` on `shop.users` (email) in 2 days"
+            "The index `by_email` on `shop.users` (email) was not used by any read in 2 days"
         );
-        let comment = "-- when everybody who could use it has been asked:\n-- DROP INDEX shop.by_email;";
+        let comment = "-- once you have checked that no application uses it:\n-- DROP INDEX shop.by_email;";
         assert_eq!(finding.suggested_cql, [comment]);
         assert_eq!(finding.evidence[0], ("observed_hours", 48.0.into()));
     }

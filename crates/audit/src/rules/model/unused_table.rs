@@ -74,12 +74,12 @@ fn finding(
         ),
         // Logs and archives are read by others, or seldom.
         Lack::Reads => (
-            format!("`{name}` was written and never read in {hours}"),
+            format!("`{name}` was written but never read in {hours}"),
             Severity::Info,
         ),
         Lack::ReadsOfView => (
             format!(
-                "The view `{name}` was never read in {hours}, and every write of its base keeps it up to date"
+                "The view `{name}` was never read in {hours}, but every write to its base table maintains it"
             ),
             severity,
         ),
@@ -113,25 +113,25 @@ fn finding(
 const ABOUT: About = About {
     id: "unused-table",
     group: "model",
-    summary: "A table or view was not used for as long as the traffic was observed.",
+    summary: "A table or view was not used during the whole observation.",
     why: "\
         A table costs memory on every node (about a megabyte, and a memtable), files, repairs and attention. \
-        A view costs more: every write of its base is read back and written to it, whether anybody reads it or \
-        not. And who reads a schema takes every table in it for needed.",
+        A view costs more: every write to its base table reads the old row and writes the view, whether or \
+        not the view is ever read. And unused tables mislead everyone who reads the schema.",
     fix: "\
-        Ask who uses it: jobs that run once a month or quarter, other applications and other ways into the \
-        cluster are not in this report. Then drop it; `auto_snapshot` keeps its files for a while.",
+        Find out whether anything uses it: monthly or quarterly jobs, other applications and other routes \
+        into the cluster may be missing from this report. Then drop it; `auto_snapshot` keeps its files for \
+        a while.",
     before: "-- in a week of traffic, no statement names shop.carts_old\nCREATE TABLE shop.carts_old (id uuid PRIMARY KEY, items text);\n\
              SELECT items FROM shop.carts WHERE id = ?;",
     after: "DROP TABLE shop.carts_old;\nSELECT items FROM shop.carts WHERE id = ?;",
     severity: "\
-        Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may have \
-        gone past cqlens. What is written but \
-        never read is info however long, unless it is a view.",
+        Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may \
+        have bypassed cqlens. A table that is written but never read stays info, unless it is a view.",
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\
-        The schema, and all traffic: it speaks only of keyspaces of which something was seen. Statements whose \
-        table is not known may have been on it; their number is in the evidence.",
+        The schema, and all traffic; only keyspaces with observed traffic are judged. Statements whose table \
+        is not known may have used it; their number is in the evidence.",
     source: "Cassandra guardrail `tables` (4.1) and `materialized_views_per_table`; Cassandra documentation, data modeling",
 };
 
@@ -161,7 +161,7 @@ mod tests {
         }
         assert_eq!(
             judged(1).blind_spots[0].text,
-            "2 tables and views were not used in 1 h; it is judged after 1 day"
+            "2 tables and views were not used in 1 h; this is judged after 1 day"
         );
     }
 
@@ -172,7 +172,9 @@ mod tests {
             let mut titles = titles(&judgement);
             titles.sort();
             let view = format!(
-                "The view `shop.by_city` was never read in {span}, and every write of its base keeps it up to date"
+                "\
+                    The view `shop.by_city` was never read in {span}, but every write to its base table \
+                    maintains it"
             );
             let table = format!("`shop.old` was neither read nor written in {span}");
             assert_eq!(titles, [(view.as_str(), severity), (table.as_str(), severity)]);
@@ -189,7 +191,7 @@ mod tests {
             unreachable!("{judgement:?}");
         };
         assert!(
-            title.starts_with("`shop.users` was written and never read"),
+            title.starts_with("`shop.users` was written but never read"),
             "{title}"
         );
         assert_eq!(severity, Severity::Info);

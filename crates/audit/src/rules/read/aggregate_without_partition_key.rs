@@ -54,27 +54,27 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
 
 /// What ScyllaDB does instead (from 5.1, `enable_parallelized_aggregation`).
 const IN_PARALLEL: &str = "\
-    ScyllaDB lets its nodes count and add up in parallel and collects what they find: the answer comes sooner, and \
-    every row of the table is still read.";
+    ScyllaDB nodes count and add up in parallel and one of them collects the results: the response comes \
+    sooner, but every row of the table is still read.";
 
 const ABOUT: About = About {
     id: "aggregate-without-partition-key",
     group: "read shape",
     summary: "An aggregate has no partition key: to return one row, Cassandra reads the whole table.",
     why: "\
-        Aggregates are computed by the coordinator. Replicas send it every row of the table, range after \
-        range, and it folds them one by one; the answer is small, the work is that of a full scan, and it \
-        has to end within one request's timeout. The table grows until it does not. ScyllaDB computes many of \
-        them on its nodes in parallel, which is faster and reads as much.",
+        The coordinator computes aggregates. Replicas send it every row of the table, range after range, and \
+        it folds them one by one: the response is small, the work is that of a full scan, and all of it has \
+        to finish within one request timeout. As the table grows, the aggregate times out eventually. \
+        ScyllaDB computes many aggregates on its nodes in parallel, which is faster but reads just as much.",
     fix: "\
-        Aggregate within one partition, maintain the number in a counter or in a row that is updated with the \
-        data, or let a job read token ranges and add up their results.",
+        Aggregate within one partition; maintain the number in a counter or in a row that is updated with \
+        the data; or let a job read token ranges and add up the results.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT COUNT(*) FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
             SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
-        High: what each execution reads grows with the table. Medium for a statement that was only read, since \
-        nobody knows the table's size.",
+        High: the cost of each execution grows with the table. Medium for a statement that was analysed but \
+        not executed, because the table's size is unknown.",
     thresholds: &[],
     needs: "The table's schema, to know its partition key and which functions are aggregates.",
     source: "\

@@ -47,14 +47,14 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     let often = how_often(pattern, context);
     let table = table(pattern);
     let title = if pattern.is(Flag::FullPartitionKey) {
-        format!("Reads of {table} filter the rows of a partition that they name{often}")
+        format!("Reads of {table} filter the rows of one partition{often}")
     } else if pattern.is(Flag::Index) && context.is_scylladb() {
         // An index is a table of its own: one of its partitions names the rows.
-        format!("Reads of {table} filter the rows that a global index names{often}")
+        format!("Reads of {table} filter the rows found by a global index{often}")
     } else if pattern.is(Flag::Index) {
-        format!("Reads of {table} filter what an index finds on all nodes{often}")
+        format!("Reads of {table} filter the rows found by an index on all nodes{often}")
     } else if pattern.class() == PartitionClass::Unknown {
-        format!("Reads of {table} filter rows{often}; without its schema it is not known how many")
+        format!("Reads of {table} filter rows{often}; without the schema it is not known how many")
     } else {
         format!("Reads of {table} filter the whole table row by row{often}")
     };
@@ -63,8 +63,8 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
         .weighing(impact);
     if pattern.is(Flag::FullPartitionKey) {
         finding.advice(
-            "Cheap while the partition stays small: every read passes all of its rows. \
-             If partitions grow, make the filtered column a clustering column.",
+            "This is cheap while the partition stays small, but every read scans all of its rows. If \
+             partitions grow, make the filtered column a clustering column.",
         )
     } else if context.has_sai() == Some(false) {
         finding
@@ -75,40 +75,43 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
 
 /// What servers that have such indexes can do besides.
 const WITH_SAI: &str =
-    "A storage-attached index (from Cassandra 5.0) helps where the partition key is given as well.";
+    "A storage-attached index (Cassandra 5.0 and later) helps if the partition key is given as well.";
 
 fn not_needed(id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
-    let title = format!("Reads of {} say `ALLOW FILTERING` without need", table(pattern));
+    let title = format!(
+        "Reads of {} specify `ALLOW FILTERING` unnecessarily",
+        table(pattern)
+    );
     Finding::on(&ABOUT, Severity::Info, (id, pattern), context)
         .title(title)
         .advice(
-            "Remove `ALLOW FILTERING`: nothing is filtered today, and without it Cassandra refuses the \
-             statement on the day when a change of the model turns it into a scan.",
+            "Remove `ALLOW FILTERING`: it filters nothing today, and without it Cassandra refuses the \
+             statement as soon as a schema change would turn it into a scan.",
         )
 }
 
 const ABOUT: About = About {
     id: "allow-filtering",
     group: "read shape",
-    summary: "A read needs `ALLOW FILTERING`: Cassandra reads rows and throws most of them away.",
+    summary: "A read needs `ALLOW FILTERING`: Cassandra reads rows and discards most of them.",
     why: "\
-        Without the partition key the coordinator cannot know where the rows are. It asks the replicas of \
-        every token range, a few ranges at a time, until enough rows match; each replica reads whole \
-        partitions from disk and drops what does not match. The cost grows with the table, not with the \
-        answer.",
+        Without the partition key, the coordinator cannot know where the rows are. It queries the replicas \
+        of every token range, a few ranges at a time, until enough rows match; each replica reads whole \
+        partitions from disk and discards the rows that do not match. The cost grows with the table, not \
+        with the result.",
     fix: "\
-        Create a table whose partition key is what the query asks for, and write it together with the base \
+        Create a table whose partition key is the restricted column, and write it together with the base \
         table.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, status text, amount decimal);\n\
              SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING;",
     after: "CREATE TABLE shop.orders_by_status (\n  status text, day date, id uuid, amount decimal,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM shop.orders_by_status WHERE status = ? AND day = ?;",
     severity: "\
-        High: what each execution reads grows with the table. Medium where an index narrows the read, low where \
-        the full partition key is given. Medium for a statement that was only read, since nobody knows the \
-        table's size. Info where `ALLOW FILTERING` is written without need.",
+        High: the cost of each execution grows with the table. Medium if an index narrows the read, low if \
+        the full partition key is given. Medium for a statement that was analysed but not executed, because \
+        the table's size is unknown. Info if `ALLOW FILTERING` is unnecessary.",
     thresholds: &[],
-    needs: "The statement's text, and the table's schema to tell whether the partition key is given.",
+    needs: "The statement's text, and the table's schema, to know whether the partition key is given.",
     source: "\
         Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
         filtering",
@@ -211,11 +214,11 @@ mod tests {
         };
         assert_eq!(
             title(Product::ScyllaDb),
-            "Reads of `shop.orders` filter the rows that a global index names, 1.7 a second"
+            "Reads of `shop.orders` filter the rows found by a global index, 1.7 a second"
         );
         assert_eq!(
             title(Product::Cassandra),
-            "Reads of `shop.orders` filter what an index finds on all nodes, 1.7 a second"
+            "Reads of `shop.orders` filter the rows found by an index on all nodes, 1.7 a second"
         );
     }
 

@@ -79,7 +79,7 @@ fn each(rows: f64) -> String {
 
 const FEW_ROWS: Threshold = Threshold {
     name: "few_rows",
-    unit: "rows a read",
+    unit: "rows per read",
     default: 100.0,
     origin: "the protocol specification calls pages of fewer than 100 rows too small to be worth a request",
 };
@@ -89,23 +89,24 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "A read has no partition key: Cassandra walks the whole ring.",
     why: "\
-        The coordinator asks the replicas of one token range after the other, or of several at once, until \
-        the ring has been walked or the page is full. Every node takes part in every read, so adding nodes \
-        does not help, and each replica merges all of its partitions from all of its files.",
+        The coordinator queries the replicas of one token range after the other, or of several at once, \
+        until it has covered the ring or the page is full. Every node takes part in every read, so adding \
+        nodes does not help, and each replica merges all of its partitions from all of its SSTables.",
     fix: "\
-        Query by partition key: create a table whose partition key is what the application knows at that point. \
-        For exports and counts, let a job read the ring in `token()` ranges, or maintain the count in a table of \
-        its own.",
+        Query by partition key: create a table whose partition key is what the application knows at that \
+        point. For exports and counts, let a job read the ring in `token()` ranges, or maintain the count in \
+        a separate table.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT * FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (\n  placed date, id uuid, amount decimal,\n  PRIMARY KEY ((placed), id));\n\
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
-        High: what each execution reads grows with the table. Low where a read returns at most `few_rows`: the \
-        table is small, today; with a LIMIT that is worth less than low, nothing. Medium for a statement that \
-        was only read, since nobody knows the table's size.",
+        High: the cost of each execution grows with the table. Low if a read returns at most `few_rows`: the \
+        table is still small; nothing if such a read also has a LIMIT and would be below low. Medium for a \
+        statement that was analysed but not executed, because the table's size is unknown.",
     thresholds: &[FEW_ROWS],
     needs: "\
-        The table's schema, to know its partition key; the answers' row counts, to tell a probe from a scan.",
+        The table's schema, to know its partition key; the row counts of responses, to distinguish a probe \
+        from a scan.",
     source: "\
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
         class `RangeCommands`",

@@ -60,20 +60,20 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "A read has `IN` on several columns of its partition key: the lists multiply.",
     why: "\
-        Cassandra reads every combination of the listed values, whether such a partition exists or not: two \
-        lists of ten are a hundred reads for one coordinator to send, collect and hold in memory. An absent \
-        partition is not free: its replicas have to look for it, too.",
+        Cassandra reads every combination of the listed values, whether or not such a partition exists: two \
+        lists of ten make a hundred reads for one coordinator to send, collect and hold in memory. An absent \
+        partition is not free, because its replicas have to look for it.",
     fix: "\
-        Ask for the combinations that exist, one prepared read each, a few at a time; or take one column out \
-        of the partition key and make it a clustering column, where `IN` stays inside one partition.",
+        Read only the combinations that exist, with one prepared read each, a few at a time; or move one \
+        column from the partition key to the clustering columns, where `IN` stays inside one partition.",
     before: "CREATE TABLE metrics.samples (sensor int, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
              SELECT * FROM metrics.samples WHERE sensor IN (?, ?, ?) AND day IN (?, ?, ?, ?);",
     after: "CREATE TABLE metrics.samples_by_day (day date, sensor int, at timestamp, value double,\n  PRIMARY KEY ((day), sensor, at));\n\
             SELECT * FROM metrics.samples_by_day WHERE day = ? AND sensor IN (?, ?, ?);",
     severity: "\
-        By the distinct keys of one read at p99: info from two, low from `low_partitions`, medium from \
-        `medium_partitions`, high from `high_partitions`. Info where the number depends on what will be bound: \
-        a statement that was read, not executed.",
+        By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
+        `medium_partitions`, high from `high_partitions`. Info for a statement that was analysed but not \
+        executed, if the number depends on bound values.",
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\

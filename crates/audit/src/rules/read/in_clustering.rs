@@ -27,7 +27,7 @@ impl Rule for InClustering {
             let impact = Impact::each(each).of(pattern);
             let severity = context.severity(found, &impact);
             let title = format!(
-                "Reads of {} list {} of clustering columns in `IN` (p99){}",
+                "Reads of {} list {} of clustering columns with `IN` (p99){}",
                 table(pattern),
                 number::plural(p99, "value", "values"),
                 how_often(pattern, context)
@@ -62,17 +62,18 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "A read lists many values of clustering columns with `IN`.",
     why: "\
-        Within one partition a short list is fine: replicas look up each row. A long one looks up each of them in every SSTable of the \
-        partition, and lists of several columns multiply, whether such rows exist or not.",
+        Within one partition, a short list is fine: replicas look up each row. For a long list they look up \
+        each row in every SSTable of the partition, and lists on several columns multiply, whether or not \
+        such rows exist.",
     fix: "\
-        Where the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
-        split the list into statements of about twenty values. Where such lists are usual, add a clustering column \
-        that groups what they select.",
+        If the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
+        split the list into statements of about twenty values. If such lists are common, add a clustering \
+        column that groups the selected rows.",
     before: "SELECT total FROM shop.orders WHERE customer = ? AND at IN ?;",
     after: "SELECT at, total FROM shop.orders WHERE customer = ? AND at >= ? AND at <= ?;",
-    severity: "Low from `some_values`, medium from `many_values`, lists of several columns multiplied.",
+    severity: "Low from `some_values`, medium from `many_values`; lists on several columns are multiplied.",
     thresholds: &[SOME, MANY],
-    needs: "The schema and the values that are bound.",
+    needs: "The schema and the bound values.",
     source: "Cassandra guardrail `in_select_cartesian_product` (4.1)",
 };
 
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(low[0].0, Severity::Low);
         assert_eq!(
             low[0].1,
-            "Reads of `shop.orders` list 25 values of clustering columns in `IN` (p99), 1 a second"
+            "Reads of `shop.orders` list 25 values of clustering columns with `IN` (p99), 1 a second"
         );
         assert_eq!(listing(100)[0].0, Severity::Medium);
     }

@@ -32,7 +32,7 @@ impl Rule for InPartitionKey {
             };
             let severity = context.severity(found, &impact);
             let title = format!(
-                "Reads of {} ask for {} partitions at once{}{}",
+                "Reads of {} fetch {} partitions at once{}{}",
                 table(pattern),
                 how_many(pattern),
                 at_p99(pattern),
@@ -54,8 +54,9 @@ impl Rule for InPartitionKey {
 
 /// What `client-join` says of the operation must not be contradicted here.
 const OF_A_RIGHT_JOIN: &str = "\
-    The keys come from the rows of another read, and what they lead to changes so often that copies would cost more: keep the join. Send one \
-    prepared read per key instead of the list, a few at a time: each goes straight to its replica, and a failure repeats one of them.";
+    The keys come from the rows of another read, and the joined rows change so often that copies would cost \
+    more: keep the join. Replace the list by one prepared read per key, a few at a time: each goes straight \
+    to its replica, and after a failure only one of them is repeated.";
 
 const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
@@ -72,21 +73,22 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "A read names several partitions with `IN` on the partition key.",
     why: "\
-        One coordinator turns the statement into one read per key, sends them to the replicas of every key \
-        and holds all answers until the slowest has come. So the latency is that of the slowest replica, the \
-        memory is the coordinator's, a failure repeats everything, and a token-aware driver can route at \
-        most one of the keys well.",
+        The coordinator turns the statement into one read per key, sends them to the replicas of every key \
+        and holds all results until the slowest has arrived. So the latency is that of the slowest replica, \
+        the coordinator carries the memory, a failure repeats everything, and a token-aware driver can route \
+        to the replicas of one key at most.",
     fix: "\
-        Where the keys belong together, make them one partition: group the rows under the key that the \
-        application asks for. Where they do not, send one prepared read per key, a few at a time: each goes \
-        straight to its replica. Fewer buckets where the IN only collects the buckets of one partition.",
+        If the keys belong together, make them one partition: group the rows under the key that the \
+        application queries by. If they do not, send one prepared read per key, a few at a time: each goes \
+        straight to its replica. If the IN only collects the buckets of one key, use fewer buckets.",
     before: "SELECT * FROM shop.items WHERE item_id IN (?, ?, ?, ?);",
     after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
     severity: "\
-        By the distinct keys of one read at p99: info from two, low from `low_partitions`, medium from \
-        `medium_partitions`, high from `high_partitions`; medium at most where `client-join` finds that the list is a join that is right. Info where the number depends on what will be bound: \
-        a statement that was read, not executed.",
+        By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
+        `medium_partitions`, high from `high_partitions`; medium at most if `client-join` finds that the \
+        list is a justified join. Info for a statement that was analysed but not executed, if the number \
+        depends on bound values.",
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\
@@ -160,7 +162,7 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "Reads of `shop.items` ask for 60 partitions at once (p99), 2 a second"
+            "Reads of `shop.items` fetch 60 partitions at once (p99), 2 a second"
         );
         assert_eq!(finding.evidence[0], ("partitions_p50", 60.into()));
     }
@@ -170,10 +172,7 @@ mod tests {
         let mut read_once = window([of(6, 1)]);
         read_once.observed_seconds = 0.0;
         let finding = &run(&InPartitionKey, &read_once).findings[0];
-        assert_eq!(
-            finding.title,
-            "Reads of `shop.items` ask for 6 partitions at once"
-        );
+        assert_eq!(finding.title, "Reads of `shop.items` fetch 6 partitions at once");
         assert_eq!(finding.severity, Severity::Low);
         read_once
             .patterns
@@ -182,7 +181,7 @@ mod tests {
         let finding = &run(&InPartitionKey, &read_once).findings[0];
         assert_eq!(
             finding.title,
-            "Reads of `shop.items` ask for an unknown number of partitions at once"
+            "Reads of `shop.items` fetch an unknown number of partitions at once"
         );
         assert_eq!(finding.severity, Severity::Info);
         assert!(

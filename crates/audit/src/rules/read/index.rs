@@ -145,7 +145,7 @@ pub(super) const DROP_AFTER_HOURS: Threshold = Threshold {
     name: "drop_after_hours",
     unit: "hours of observation",
     default: 24.0,
-    origin: "cqlens default: nightly jobs have run, as for `unused-index`",
+    origin: "cqlens default: long enough for nightly jobs, as for `unused-index`",
 };
 
 /// From so many reads on, what they find says something of an index.

@@ -85,7 +85,7 @@ impl Evidence {
         let (column, reads) = (indexed.column, indexed.reads(context));
         let severity = indexed.severity(found, &reads, context);
         let title = format!(
-            "The index on {} has about {} in {}: each lookup asks all nodes for few rows",
+            "The index on {} has about {} in {}: each lookup queries all nodes for a few rows",
             indexed.title(),
             number::plural(self.values, "distinct value", "distinct values"),
             number::plural(self.rows, "row", "rows"),
@@ -115,34 +115,38 @@ const MANY_VALUES: Threshold = Threshold {
 
 const DISTINCT_SHARE: Threshold = Threshold {
     name: "distinct_share",
-    unit: "values for each row",
+    unit: "distinct values per row",
     default: 0.9,
-    origin: "cqlens default: nearly unique, less the error of the sketch",
+    origin: "cqlens default: nearly unique, minus the error of the sketch",
 };
 
 const ABOUT: About = About {
     id: "index-high-cardinality",
     group: "read shape",
-    summary: "An indexed column has a value of its own in nearly every row: all nodes are asked to find one of them.",
+    summary: "\
+        An indexed column has a unique value in nearly every row: each lookup queries all nodes to find one \
+        row.",
     why: "\
-        An index knows the rows of its own node only. A value that one row in the cluster has is looked for on \
-        the replicas of every range; all but one of them find nothing. A table with that column as partition \
-        key finds the row on its replicas at once, and costs as many writes as the index.",
+        An index covers only the rows of its own node. To find a value that a single row in the cluster has, \
+        the coordinator queries the replicas of every token range, and all but one find nothing. A table \
+        with that column as its partition key finds the row on its replicas at once, and costs as many \
+        writes as the index.",
     fix: "\
-        Create a table whose partition key is the column, and write both in one logged batch; or restrict the \
-        partition key as well. Once no query needs the index any more, drop it.",
+        Create a table whose partition key is the column, and write both in one logged batch; or restrict \
+        the partition key as well. Once no query needs the index, drop it.",
     before: "CREATE INDEX ON lab.users (email);\nSELECT * FROM lab.users WHERE email = ?;",
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",
     severity: "\
-        Medium from `many_values` distinct values, as many as `distinct_share` of the rows, or of at least `fewest_reads` where reads show it; low for \
-        storage-attached indexes. Nothing where the index is asked within partitions or for ranges of values \
-        only, for vectors, and in ScyllaDB, whose indexes are global: there a lookup asks one partition. \
-        `DROP INDEX` stands among the suggested steps after `drop_after_hours` in which all traffic was seen.",
+        Medium from `many_values` distinct values, if they are at least `distinct_share` of the rows, or of \
+        `fewest_reads` or more if reads show it; low for storage-attached indexes. Nothing if queries use \
+        the index only within partitions or for ranges of values, for vectors, and in ScyllaDB, whose \
+        indexes are global: there a lookup reads one index partition. `DROP INDEX` is among the suggested \
+        steps once all traffic has been observed for `drop_after_hours`.",
     thresholds: &[MANY_VALUES, DISTINCT_SHARE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
-        The schema, and writes that give the column a value or reads that ask for one. Distinct values are \
-        counted by a sketch with an error of 2.3 %; values of collections cannot be distinguished.",
+        The schema, and writes that set the column or reads that restrict it. Distinct values are counted by \
+        a sketch with an error of 2.3 %; values of collections cannot be distinguished.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (high-cardinality columns)",
 };
 

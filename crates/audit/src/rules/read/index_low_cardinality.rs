@@ -61,7 +61,7 @@ fn of_booleans<'a>(context: &Context<'a>) -> impl Iterator<Item = (TableName, &'
 fn by_type(name: &TableName, index: &Index, context: &Context<'_>) -> Finding {
     let column = index.targets.first().map(|target| target.column.clone());
     let column = column.unwrap_or_default();
-    let title = format!("The index on `{name}.{column}`, a boolean, can hold two values only");
+    let title = format!("The index on `{name}.{column}`, a boolean, can cover only two values");
     let finding = Finding::on_definition(&ABOUT, Severity::Low, context);
     let finding = match context.is_scylladb() {
         true => finding.advice(GLOBAL),
@@ -164,53 +164,56 @@ fn rows_each(rows: f64) -> String {
 }
 
 const GLOBAL: &str = "\
-    ScyllaDB keeps the index as a table of its own with the column as its partition key: each value is one partition, \
-    which grows with the table and is written and read on the same few nodes. Write a table for the query with a bucket, such as the \
-    day, beside the column in its partition key; or a local index, `((partition key), column)`, where queries name the partition.";
+    ScyllaDB stores the index as a table with the indexed column as its partition key: each value is one \
+    partition, which grows with the table and is written and read on the same few nodes. Create a table for \
+    the query with a bucket, such as the day, beside the column in its partition key; or a local index, \
+    `((partition key), column)`, if queries name the partition.";
 
 /// What servers that have such indexes can do besides.
 const WITH_SAI: &str = "\
-    Where queries name the partition, a storage-attached index (from Cassandra 5.0) narrows down its rows.";
+    If queries name the partition, a storage-attached index (Cassandra 5.0 and later) narrows the rows \
+    within it.";
 
 const FEW_VALUES: Threshold = Threshold {
     name: "few_values",
     unit: "distinct values",
     default: 20.0,
-    origin: "cqlens default: states, kinds and titles have fewer; the documentation names booleans",
+    origin: "cqlens default: states, kinds and titles have fewer; the documentation mentions booleans",
 };
 
 const ROWS_PER_VALUE: Threshold = Threshold {
     name: "rows_per_value",
     unit: "rows",
     default: 100.0,
-    origin: "cqlens default: a page of results; fewer rows for a value are what an index is for",
+    origin: "cqlens default: a page of results; an index is made for fewer rows per value",
 };
 
 const ABOUT: About = About {
     id: "index-low-cardinality",
     group: "read shape",
-    summary: "An indexed column has few distinct values, so that each of them stands for a large part of all rows.",
+    summary: "\
+        An indexed column has few distinct values, so that each of them covers a large part of all rows.",
     why: "\
-        A legacy index is a hidden table on each node with one partition for each value. With few values these \
-        partitions grow with the table, are written by nearly every write, and are read by every query: an \
-        answer is a large part of the table, gathered row by row from all nodes. A storage-attached index \
-        has no such partitions, but its answers are as large.",
+        A legacy index is a hidden table on each node with one partition per value. With few values, these \
+        partitions grow with the table, nearly every write updates them, and every query reads them: a \
+        result is a large part of the table, gathered row by row from all nodes. A storage-attached index \
+        has no such partitions, but its results are as large.",
     fix: "\
         Put the column into the partition key of a table that serves the query, together with a bucket that \
-        keeps partitions small, such as the day. Once no query needs the index any more, it can go.",
+        keeps partitions small, such as the day. Once no query needs the index, drop it.",
     before: "CREATE INDEX ON lab.orders (status);\nSELECT * FROM lab.orders WHERE status = 'open';",
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
     severity: "\
-        Medium up to `few_values` distinct values with `rows_per_value` rows or more each, of at least `fewest_reads` where reads show it; low for \
-        storage-attached indexes, and nothing where they are asked within partitions only. Low for a legacy index on a boolean, which \
-        needs no traffic to be seen. `DROP INDEX` stands \
-        among the suggested steps after `drop_after_hours` in which all traffic was seen.",
+        Medium up to `few_values` distinct values with `rows_per_value` rows or more each, of at least \
+        `fewest_reads` if reads show it; low for storage-attached indexes, and nothing if queries use them \
+        only within partitions. Low for a legacy index on a boolean, even without traffic. `DROP INDEX` is \
+        among the suggested steps once all traffic has been observed for `drop_after_hours`.",
     thresholds: &[FEW_VALUES, ROWS_PER_VALUE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
-        The schema, and writes that give the column a value or reads that ask for one; values of collections \
-        cannot be distinguished. Distinct values are counted by a sketch with an error of 2.3 %, exactly as long \
-        as there are few.",
+        The schema, and writes that set the column or reads that restrict it; values of collections cannot \
+        be distinguished. Distinct values are counted exactly while they are few, else by a sketch with an \
+        error of 2.3 %.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (low-cardinality columns)",
 };
 
@@ -256,7 +259,7 @@ mod tests {
             found("boolean", ""),
             [(
                 Severity::Low,
-                "The index on `lab.users.active`, a boolean, can hold two values only".to_owned()
+                "The index on `lab.users.active`, a boolean, can cover only two values".to_owned()
             )]
         );
         assert_eq!(found("boolean", "USING 'sai'"), []);

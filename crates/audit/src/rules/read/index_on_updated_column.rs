@@ -115,15 +115,15 @@ fn writes<'w>(indexed: &Indexed<'_>, context: &Context<'w>) -> Vec<(PatternId, &
 }
 
 const GLOBAL: &str = "\
-    ScyllaDB keeps the index as a view: each write of the row reads it first, deletes its old entry and writes a new one, mostly on other \
-    nodes. Leave a value that changes all the time out of indexes: ask by what stays, and filter the few rows in the client, or keep \
-    the current state in a table of its own.";
+    ScyllaDB stores the index as a view: each write to the row reads it first, deletes its old entry and \
+    writes a new one, mostly on other nodes. Do not index a value that changes all the time: query by a \
+    stable column and filter the few rows in the client, or keep the current state in a separate table.";
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the column's writes",
     default: 0.3,
-    origin: "cqlens default: every second or third row is changed after it was made",
+    origin: "cqlens default: every second or third row is changed after it was written",
 };
 
 const MANY_SHARE: Threshold = Threshold {
@@ -136,28 +136,28 @@ const MANY_SHARE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "index-on-updated-column",
     group: "read shape",
-    summary: "The values of an indexed column are changed all the time, and the index keeps an entry for each of them.",
+    summary: "An indexed column changes all the time, and the index keeps an entry for each value.",
     why: "\
-        Cassandra does not read before it writes, so a changed value gets a new entry in the index while the \
-        old one stays. In a legacy index the old entry is found stale by a read that fetches the row for \
-        nothing, and only then deleted: a tombstone in the index's hidden table. Each value that changes to \
-        and fro leaves entries in the same index partition. A storage-attached index drops old entries when \
-        files are compacted, and checks the rows that it finds until then.",
+        Cassandra does not read before it writes, so a changed value gets a new index entry while the old \
+        one stays. In a legacy index, the stale entry is only found and deleted by a read that fetches the \
+        row for nothing, and the delete leaves a tombstone in the index's hidden table. Each value that \
+        changes back and forth leaves entries in the same index partitions. A storage-attached index drops \
+        stale entries when SSTables are compacted, and until then checks the rows that it finds.",
     fix: "\
-        Do not index a column that changes: keep the state in a table of its own, with the state and a bucket as \
-        its partition key, or query by what does not change (an owner, a day) and filter in the client. Then \
+        Do not index a column that changes: keep the state in a separate table, with the state and a bucket \
+        as its partition key, or query by a stable column (an owner, a day) and filter in the client. Then \
         drop the index.",
     before: "CREATE INDEX ON lab.orders (status);\nUPDATE lab.orders SET status = ? WHERE id = ?;",
     after: "CREATE TABLE lab.open_orders (day date, id uuid, lab text, PRIMARY KEY ((day), id));\n\
             INSERT INTO lab.open_orders (day, id, lab) VALUES (?, ?, ?);\n\
             SELECT * FROM lab.open_orders WHERE day = ?;",
     severity: "\
-        Where updates come steadily: low from `some_share` of the column's writes, medium from `many_share`; \
+        If updates come steadily: low from `some_share` of the column's writes, medium from `many_share`; \
         one step down for storage-attached indexes.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
-        The schema with its indexes. INSERTs count as updates where their row was written before in the same \
-        window; that is counted by a sketch with an error of 2.3 %.",
+        The schema with its indexes. INSERTs count as updates if their row was written before in the same \
+        window; this is counted by a sketch with an error of 2.3 %.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (frequently updated columns)",
 };
 

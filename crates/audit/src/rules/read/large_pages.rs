@@ -38,7 +38,7 @@ fn finding(
     context: &Context<'_>,
 ) -> Finding {
     let title = format!(
-        "Reads of {} ask for pages of {} rows and get {} (p99){}",
+        "Reads of {} request pages of {} rows and get {} (p99){}",
         table(pattern),
         number::count(page),
         number::count(rows),
@@ -59,26 +59,29 @@ const PAGE: Threshold = Threshold {
 
 const ROWS: Threshold = Threshold {
     name: "rows",
-    unit: "rows of an answer at p99",
+    unit: "rows per response at p99",
     default: 5_000.0,
-    origin: "the default page of the Java and Python drivers: below, the page size makes no difference",
+    origin: "\
+        the default page size of the Java and Python drivers: with fewer rows, the page size makes no \
+        difference",
 };
 
 const ABOUT: About = About {
     id: "large-pages",
     group: "read shape",
-    summary: "A read asks for pages of tens of thousands of rows, and gets them.",
+    summary: "A read requests pages of tens of thousands of rows, and gets them.",
     why: "\
-        The coordinator collects a page of rows in memory before it sends the first one, replicas as well, and the timeout is for the whole \
-        page. Very large pages switch off what paging is for: they fill the heap, and a client that needs the first rows waits for the last ones.",
+        The coordinator collects a whole page of rows in memory before it sends the first one, as do \
+        replicas, and one timeout covers the whole page. Very large pages defeat the purpose of paging: they \
+        fill the heap, and a client that needs the first rows waits for the last ones.",
     fix: "\
-        Set the page size back to the driver's default (5,000 rows), or to what makes about a megabyte. Drivers \
-        can fetch the next page while the application works on this one.",
+        Reset the page size to the driver's default (5,000 rows), or choose one that yields about a \
+        megabyte. Drivers can fetch the next page while the application processes the current one.",
     before: "-- page size 100000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
-    severity: "Low where a page of `page_size` or more is asked for and answers have `rows`; medium at most.",
+    severity: "Low if pages of `page_size` or more are requested and responses have `rows`; medium at most.",
     thresholds: &[PAGE, ROWS],
-    needs: "Requests and the rows of their answers.",
+    needs: "Requests and the row counts of their responses.",
     source: "Cassandra guardrail `page_size_warn_threshold` (4.1), off by default; native protocol specification §8",
 };
 
@@ -109,7 +112,7 @@ mod tests {
         assert!(
             large[0]
                 .1
-                .starts_with("Reads of `shop.orders` ask for pages of 50,000 rows and get "),
+                .starts_with("Reads of `shop.orders` request pages of 50,000 rows and get "),
             "{large:?}"
         );
     }

@@ -46,16 +46,16 @@ fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern) -> Option<Impact<'p>> 
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let answers = &pattern.response_bytes;
-    let page = if pattern.pages > 0 { "pages" } else { "answers" };
+    let page = if pattern.pages > 0 { "pages" } else { "responses" };
     let mut title = format!(
-        "Reads of {} bring {page} of {} (p99){}",
+        "Reads of {} return {page} of {} (p99){}",
         table(pattern),
         bytes(answers.quantile(0.99)),
         how_often(pattern, context)
     );
     let each = bytes_per_read(pattern);
     if pattern.pages > 0 && each > answers.quantile(0.99) {
-        title += &format!("; a read of all pages, {} on average", bytes(each));
+        title += &format!("; {} per read over all pages, on average", bytes(each));
     }
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
@@ -81,7 +81,9 @@ const LOW_BYTES: Threshold = Threshold {
     name: "low_bytes",
     unit: "bytes at p99",
     default: 1_048_576.0,
-    origin: "ScyllaDB's `query_page_size_in_bytes`, the size of a page there whatever was asked for: 1 MB",
+    origin: "\
+        ScyllaDB's `query_page_size_in_bytes`, the maximum size of a page there whatever the client \
+        requests: 1 MB",
 };
 
 const MEDIUM_BYTES: Threshold = Threshold {
@@ -95,28 +97,28 @@ const HIGH_BYTES: Threshold = Threshold {
     name: "high_bytes",
     unit: "bytes at p99",
     default: 16_777_216.0,
-    origin: "`native_transport_max_frame_size` of cassandra.yaml (4.1): 16 MiB, what Cassandra takes in one request",
+    origin: "`native_transport_max_frame_size` of cassandra.yaml (4.1): 16 MiB, the maximum for one request",
 };
 
 const ABOUT: About = About {
     id: "large-result",
     group: "read shape",
-    summary: "Answers of a read are so large that coordinator and client hold megabytes for each.",
+    summary: "Responses to a read are so large that coordinator and client hold megabytes for each.",
     why: "\
-        The coordinator collects the rows of an answer from replicas, on its heap, and encodes them once more \
-        before the first byte leaves. Large answers end up as long-lived objects, cause pauses that all \
-        requests wait for, and occupy the connection that they share with small ones.",
+        The coordinator collects the rows of a response from the replicas on its heap, and encodes them \
+        again before it sends the first byte. Large responses become long-lived objects, cause garbage \
+        collection pauses that delay all requests, and block the connection for small responses.",
     fix: "\
-        Ask for fewer columns or fewer rows, set a page size that fits the rows (rows are counted, not bytes), \
-        and keep large values apart from those that are read often, or outside of Cassandra.",
+        Select fewer columns or fewer rows, set a page size that fits the rows (it counts rows, not bytes), \
+        and store large values in a separate table from frequently read ones, or outside Cassandra.",
     before: "CREATE TABLE shop.documents (owner text, id uuid, title text, content blob, PRIMARY KEY ((owner), id));\n\
              SELECT * FROM shop.documents WHERE owner = ?;",
     after: "SELECT id, title FROM shop.documents WHERE owner = ?;\nSELECT content FROM shop.documents WHERE owner = ? AND id = ?;",
     severity: "\
-        By the size of one answer, which is a page where pages are asked for, at p99: low from `low_bytes`, \
-        medium from `medium_bytes`, high from `high_bytes`; one step down for walks of token ranges.",
+        By the size of one response (a page, if paging is used) at p99: low from `low_bytes`, medium from \
+        `medium_bytes`, high from `high_bytes`; one step down for walks of token ranges.",
     thresholds: &[LOW_BYTES, MEDIUM_BYTES, HIGH_BYTES],
-    needs: "Answers; they are measured as they went over the wire, compressed ones by their compressed size.",
+    needs: "Responses, measured as sent over the wire: compressed responses by their compressed size.",
     source: "\
         cassandra.yaml `coordinator_read_size_warn_threshold` (4.1) and `native_transport_max_frame_size`; \
         ScyllaDB `max_memory_for_unlimited_query_soft_limit`",
@@ -178,7 +180,9 @@ mod tests {
         let title = run(&LargeResult, &window([pattern])).findings.remove(0).title;
         assert_eq!(
             title,
-            "Reads of `shop.documents` bring pages of 2 MiB (p99), 1 a minute; a read of all pages, 20 MiB on average"
+            "\
+                Reads of `shop.documents` return pages of 2 MiB (p99), 1 a minute; 20 MiB per read over all \
+                pages, on average"
         );
     }
 
@@ -190,7 +194,7 @@ mod tests {
         );
         let title = &judgement.findings[0].title;
         assert!(
-            title.starts_with("Reads of `shop.documents` bring answers of "),
+            title.starts_with("Reads of `shop.documents` return responses of "),
             "{title}"
         );
         assert!(title.ends_with("MiB (p99), 1 a minute"), "{title}");

@@ -26,7 +26,7 @@ fn finding(id: PatternId, pattern: &Pattern, context: &Context<'_>, schema: &Sch
     let base = definition(pattern, schema).and_then(|view| Some((&view.keyspace, view.base()?)));
     let of = base.map_or_else(String::new, |(keyspace, base)| format!(" of `{keyspace}.{base}`"));
     let title = format!(
-        "Reads of {} ask a materialized view{of}{}",
+        "Reads of {} use a materialized view{of}{}",
         table(pattern),
         how_often(pattern, context)
     );
@@ -45,22 +45,23 @@ fn finding(id: PatternId, pattern: &Pattern, context: &Context<'_>, schema: &Sch
 const ABOUT: About = About {
     id: "materialized-view-read",
     group: "read shape",
-    summary: "A read asks a materialized view.",
+    summary: "A read uses a materialized view.",
     why: "\
-        To read, a view is a table like any other: one partition on its own replicas. The price is paid by \
-        writes: each replica of the base table reads the old row under a lock before it writes, and sends an \
-        update to a replica of the view by itself. Where such an update is lost, view and base disagree, and \
-        no repair of the base finds it; Cassandra therefore calls views experimental and has them off.",
+        For reads, a view is a table like any other: one partition on its own replicas. Writes pay the \
+        price: each replica of the base table reads the old row under a lock before it writes, and sends an \
+        update to one view replica on its own. If such an update is lost, view and base table disagree, and \
+        no repair of the base table detects it; Cassandra therefore calls views experimental and disables \
+        them by default.",
     fix: "\
-        No change, if the view is a deliberate choice and is repaired. Otherwise write the second table from the \
-        application, in one logged batch with the base row.",
+        Keep the view if it is a deliberate choice and is repaired. Otherwise write the second table from \
+        the application, in one logged batch with the base row.",
     before: "CREATE MATERIALIZED VIEW shop.users_by_phone AS\n  SELECT * FROM shop.users WHERE phone IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (phone, id);\nSELECT * FROM shop.users_by_phone WHERE phone = ?;",
     after: "CREATE TABLE shop.users_by_phone (phone text, id uuid, name text, PRIMARY KEY ((phone), id));\n\
             SELECT * FROM shop.users_by_phone WHERE phone = ?;",
     severity: "Always info.",
     thresholds: &[],
-    needs: "The schema, which says what is a view.",
+    needs: "The schema, to know which tables are views.",
     source: "cassandra.yaml `materialized_views_enabled`: false; CASSANDRA-13959, views are experimental",
 };
 
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(view.findings[0].severity, Severity::Info);
         assert_eq!(
             view.findings[0].title,
-            "Reads of `shop.users_by_phone` ask a materialized view, 1 a minute"
+            "Reads of `shop.users_by_phone` use a materialized view, 1 a minute"
         );
         assert_eq!(run(&MaterializedViewRead, &window([by_phone(&[])])).findings, []);
     }

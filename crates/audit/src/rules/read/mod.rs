@@ -171,8 +171,8 @@ const LOW_PARTITIONS: Threshold = Threshold {
     unit: "partitions at p99",
     default: 5.0,
     origin: "\
-        the literature's second rule: read as few partitions as possible, ideally one; two or three cost \
-        little more than one",
+        rule 2 of the literature: read as few partitions as possible, ideally one; two or three cost little \
+        more than one",
 };
 
 /// As many partitions as Cassandra itself warns of in a batch.
@@ -191,10 +191,15 @@ fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Fin
         return finding;
     };
     let advice = match &suggestion.existing {
-        Some(existing) => format!("`{existing}` already has the key that this query needs: read that."),
+        Some(existing) => format!(
+            "\
+            `{existing}` already has the key that this query needs: read from that table."
+        ),
         None if !suggestion.may_be_large => finding.advice.clone(),
         None => format!(
-            "{} Where many rows share a value, add a bucket to the partition key, such as a day, that the query can name.",
+            "\
+                {} If many rows share a value, add a bucket to the partition key, such as a day, that the \
+                query can specify.",
             finding.advice
         ),
     };

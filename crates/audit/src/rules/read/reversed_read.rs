@@ -46,14 +46,14 @@ fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &C
         how_often(pattern, context)
     );
     let advice = if reversed == all {
-        "Every read of the table that was seen goes backwards: store its rows in the order in which they are read. \
-         The clustering order cannot be altered, so that takes a new table and a copy of the rows."
+        "Every observed read of the table goes backwards: store the rows in the order in which they are \
+         read. The clustering order cannot be altered, so this requires a new table and a copy of the rows."
             .to_owned()
     } else {
         format!(
-            "{} of the table's reads go backwards. If they are the ones that matter, store the rows in their order; the others \
-             go backwards then, so count both. The clustering order cannot be altered: that takes a new table and a copy \
-             of the rows.",
+            "{} of the table's reads go backwards. If those are the ones that matter, store the rows in \
+             their order; the other reads then go backwards, so compare both. The clustering order cannot be \
+             altered: this requires a new table and a copy of the rows.",
             number::percent(against)
         )
     };
@@ -87,22 +87,23 @@ const SLOWER: Threshold = Threshold {
 const ABOUT: About = About {
     id: "reversed-read",
     group: "read shape",
-    summary: "A read asks for rows in the opposite of the order in which they are stored.",
+    summary: "A read returns rows in the reverse of the order in which they are stored.",
     why: "\
-        Rows of a partition lie on disk in clustering order, and files are read forwards. For the opposite \
-        order a replica steps back from index block to index block, reads each one forwards, keeps its rows \
-        and hands them out from the end: more memory, more small reads, and for a small LIMIT the whole last \
-        block. The larger the partition, the more of it.",
+        The rows of a partition are stored in clustering order, and SSTables are read forwards. For the \
+        reverse order, a replica steps back from index block to index block, reads each one forwards, \
+        buffers its rows and returns them from the end: more memory, more small reads, and the whole last \
+        block even for a small LIMIT. The cost grows with the partition.",
     fix: "\
-        Create the table in the order in which it is read: `CLUSTERING ORDER BY (… DESC)` where the newest rows \
+        Create the table in the order in which it is read: `CLUSTERING ORDER BY (… DESC)` if the newest rows \
         come first.",
     before: "CREATE TABLE shop.members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined));\n\
              SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT 10;",
     after: "CREATE TABLE shop.newest_members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined)) \
             WITH CLUSTERING ORDER BY (joined DESC);\nSELECT * FROM shop.newest_members WHERE groupname = ? LIMIT 10;",
     severity: "\
-        Info, low at most; where they take `slower` times as long as the table's other reads low, medium at \
-        most. Nothing where ORDER BY says the stored order, and nothing in ScyllaDB, which reads both ways alike.",
+        Info, low at most; if reversed reads take `slower` times as long as the table's other reads, low, \
+        medium at most. Nothing if ORDER BY names the stored order, and nothing in ScyllaDB, which reads \
+        both ways equally well.",
     thresholds: &[SLOWER],
     needs: "The table's schema with its clustering order.",
     source: "\

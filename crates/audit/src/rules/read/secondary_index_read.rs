@@ -69,9 +69,9 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     let ordered = if context.is_scylladb() {
         "look up keys in a global index, then read a partition for each"
     } else if pattern.is(Flag::Limit) {
-        "ask a secondary index, range after range,"
+        "use a secondary index, one token range after the other,"
     } else {
-        "ask a secondary index on all nodes"
+        "use a secondary index on all nodes"
     };
     let title = format!(
         "Reads of {} {ordered} instead of reading one partition{}",
@@ -87,9 +87,10 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
 }
 
 const GLOBAL: &str = "\
-    ScyllaDB keeps the index as a table of its own whose partition key is the indexed column: a read asks one partition of it for keys, and \
-    then one partition of the table for each of them. That is fine for a few rows. For many, keep a table that has the rows themselves under \
-    that key; where the partition key is known, a local index (`CREATE INDEX ON t ((pk), c)`) stays on its replicas.";
+    ScyllaDB stores the index as a table whose partition key is the indexed column: a read fetches the keys \
+    from one index partition, and then one partition of the table for each key. That is fine for a few rows. \
+    For many, maintain a table that stores the rows themselves under that key; if the partition key is \
+    known, a local index (`CREATE INDEX ON t ((pk), c)`) stays on its replicas.";
 
 /// The finding with the table's indexes and their kinds, where the schema is known.
 fn with_indexes(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
@@ -118,13 +119,14 @@ fn described(index: &Index) -> TableIndex {
 const ABOUT: About = About {
     id: "secondary-index-read",
     group: "read shape",
-    summary: "A read asks a secondary index without naming a partition: every node has to look.",
+    summary: "A read uses a secondary index without a partition key: every node has to search.",
     why: "\
-        A secondary index, storage-attached ones included, knows the rows of its own node only. Without the \
-        partition key the coordinator therefore asks the replicas of range after range, first a few and then \
-        more at a time, until it has rows enough or has been everywhere. The work of one read grows with the \
-        number of nodes, so adding nodes makes it dearer, and one slow node makes all of these reads slow. \
-        ScyllaDB's indexes are global: there a read asks one partition of the index, then one of the table for each row.",
+        A secondary index, including storage-attached ones, covers only the rows of its own node. Without \
+        the partition key, the coordinator therefore queries the replicas of one token range after the \
+        other, a few at first and then more at a time, until it has enough rows or has covered the ring. The \
+        work of one read grows with the number of nodes, so adding nodes makes it more expensive, and one \
+        slow node makes all of these reads slow. ScyllaDB's indexes are global: a read fetches one partition \
+        of the index, then one partition of the table for each row.",
     fix: "\
         Restrict the partition key as well, so that only the replicas of that partition use the index. Or create \
         a table whose partition key is the indexed column.",
@@ -132,9 +134,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;",
     severity: "\
-        Medium: each read asks more nodes the larger the cluster is. Low in ScyllaDB, whose indexes are global: \
-        a read asks one partition of the index, and then one of the table for each row. Nothing where the \
-        partition key is given, and nothing for vector search.",
+        Medium: the larger the cluster, the more nodes each read involves. Low in ScyllaDB, whose indexes \
+        are global: a read fetches one partition of the index, and then one of the table for each row. \
+        Nothing if the partition key is given, and nothing for vector search.",
     thresholds: &[],
     needs: "The table's schema with its indexes.",
     source: "\

@@ -67,7 +67,7 @@ fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> 
     let per_row = size / rows.max(1);
     let weight = match per_row {
         0 => String::new(),
-        size => format!(", about {} a row", bytes(size)),
+        size => format!(", about {} per row", bytes(size)),
     };
     let title = format!(
         "{} sends `SELECT *`: {}{}{weight}",
@@ -104,18 +104,20 @@ const FEW_COLUMNS: usize = 2;
 const ABOUT: About = About {
     id: "select-star",
     group: "read shape",
-    summary: "A read asks for all columns, whatever they will be tomorrow.",
+    summary: "A read selects all columns, including any that are added later.",
     why: "\
-        Every column is read, sent and decoded, wanted or not, and a column that is added later is read by \
-        everyone at once. Prepared, the statement is worse than that: before protocol version 5 a driver \
-        keeps the result columns that it was told when it prepared, so that after ALTER TABLE answers are \
-        decoded wrongly or the new column is not seen until the statement is prepared again.",
-    fix: "Name the columns that the application uses.",
+        Every column is read, sent and decoded, needed or not, and a column that is added later is read by \
+        every client at once. Prepared statements are worse: before protocol version 5, a driver keeps the \
+        result columns that it received when it prepared the statement, so that after ALTER TABLE it decodes \
+        rows wrongly or misses the new column until it prepares the statement again.",
+    fix: "List the columns that the application uses.",
     before: "SELECT * FROM shop.users WHERE id = ?;",
     after: "SELECT name, email FROM shop.users WHERE id = ?;",
-    severity: "Always info: what it costs is the size of columns that nobody uses, which the wire does not tell.",
+    severity: "Always info: the cost is the size of unused columns, which is not visible on the wire.",
     thresholds: &[],
-    needs: "Answers with rows, or the text alone (`cqlens explain`); the table's schema, to leave out tables of one or two columns.",
+    needs: "\
+        Responses with rows, or the text alone (`cqlens explain`); the table's schema, to leave out tables \
+        with one or two columns.",
     source: "CASSANDRA-10786, result metadata ids (protocol version 5); native protocol v5 §4.2.5.4",
 };
 
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!(judgement.findings[0].severity, Severity::Info);
         assert_eq!(
             judgement.findings[0].title,
-            "A client sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes a row"
+            "A client sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes per row"
         );
     }
 
@@ -163,8 +165,10 @@ mod tests {
         assert_eq!(
             titles,
             [
-                "`mailer` sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes a row",
-                "`orders-api` sends `SELECT *`: 2 statements on 2 tables, 2 a minute, about 300 bytes a row",
+                "`mailer` sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes per row",
+                "\
+                    `orders-api` sends `SELECT *`: 2 statements on 2 tables, 2 a minute, about 300 bytes per \
+                    row",
             ]
         );
     }

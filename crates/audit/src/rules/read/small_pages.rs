@@ -53,14 +53,14 @@ fn finding(
 
 const FEW_ROWS: Threshold = Threshold {
     name: "few_rows",
-    unit: "rows a page",
+    unit: "rows per page",
     default: 100.0,
     origin: "native protocol specification §8: a page size below 100 rows is too low for most queries",
 };
 
 const MANY_PAGES: Threshold = Threshold {
     name: "many_pages",
-    unit: "pages a read",
+    unit: "pages per read",
     default: 5.0,
     origin: "cqlens default: a program that shows the first pages of a list stops earlier",
 };
@@ -68,18 +68,19 @@ const MANY_PAGES: Threshold = Threshold {
 const ABOUT: About = About {
     id: "small-pages",
     group: "read shape",
-    summary: "A read takes many small pages.",
+    summary: "A read fetches many small pages.",
     why: "\
-        Each page is a request of its own: a round trip from the client, a request from the coordinator to the replicas, and the \
-        partition opened again at the place where the last page ended. With ten rows a page, a read of a thousand rows waits a hundred times.",
+        Each page is a separate request: a round trip from the client, a request from the coordinator to the \
+        replicas, and the partition opened again where the last page ended. With ten rows per page, a read \
+        of a thousand rows waits a hundred times.",
     fix: "\
         Leave the page size at the driver's default (5,000 rows), or choose it so that a page is about a \
-        megabyte. To show a list in portions, store the paging state between requests.",
+        megabyte. To show a list page by page, store the paging state between requests.",
     before: "-- page size 10\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
-    severity: "Low from `many_pages` of less than `few_rows`; medium at most.",
+    severity: "Low from `many_pages` with fewer than `few_rows`; medium at most.",
     thresholds: &[FEW_ROWS, MANY_PAGES],
-    needs: "Responses: their rows, and which of them continue a read.",
+    needs: "Responses: their row counts, and which of them continue a read.",
     source: "Native protocol specification v4 §8, result paging; Cassandra guardrail `page_size` (4.1)",
 };
 

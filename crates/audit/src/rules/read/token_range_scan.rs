@@ -83,7 +83,7 @@ fn finding(
             1 => "once".to_owned(),
             sweeps => format!("{} times", number::count(sweeps)),
         };
-        title += &format!("; it has read the whole ring {times}");
+        title += &format!("; it read the whole ring {times}");
         finding = finding.first("whole_sweeps", ranges.sweeps);
     } else if cover > 0.0 {
         title += &format!("; together they cover {} of the ring", number::percent(cover));
@@ -97,21 +97,22 @@ fn finding(
 const ABOUT: About = About {
     id: "token-range-scan",
     group: "read shape",
-    summary: "A read walks a range of tokens: analytics or an export.",
+    summary: "A read walks token ranges: analytics or an export.",
     why: "\
-        Every partition of the range is read from every file of its replicas, past what caches hold, and the \
-        reads compete with those of users for disks and threads. Done range by range it is the right way to \
-        read a whole table: each request goes to the replicas of one range and can be repeated by itself.",
+        Every partition of the range is read from every SSTable of its replicas, without help from caches, \
+        and the reads compete with those of users for disks and threads. Going range by range is the right \
+        way to read a whole table: each request goes to the replicas of one range and can be repeated on its \
+        own.",
     fix: "\
-        Nothing, if it is a job. Keep it off the hours and the data centre that serve users, split ranges at \
-        the nodes' tokens so that one replica set answers each, and read at LOCAL_ONE.",
+        Nothing, if it is a job. Run it away from the hours and the data centre that serve users, split the \
+        ranges at the nodes' tokens so that one replica set serves each, and read at LOCAL_ONE.",
     before: "SELECT id, email FROM shop.users WHERE token(id) > ? AND token(id) <= ?;",
     after: "SELECT id, email FROM shop.users WHERE id = ?;",
     severity: "\
-        Info; low where pieces are read above LOCAL_ONE, one step more where the walk takes a large share of the \
+        Info; low if ranges are read above LOCAL_ONE, one step more if the walk takes a large share of the \
         time or work. Medium at most.",
     thresholds: &[],
-    needs: "The table's schema; the tokens that statements name, to tell how much of the ring they cover.",
+    needs: "The table's schema; the tokens in statements, to know how much of the ring they cover.",
     source: "Cassandra documentation, SELECT: the token function; spark-cassandra-connector, `CassandraTableScanRDD`",
 };
 
@@ -164,7 +165,7 @@ mod tests {
         );
         let mut sweep = range(60);
         sweep.token_ranges.sweeps = 2;
-        assert!(titles([sweep])[0].ends_with("; it has read the whole ring 2 times"));
+        assert!(titles([sweep])[0].ends_with("; it read the whole ring 2 times"));
     }
 
     #[test]

@@ -121,48 +121,50 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
 
 const LOW_ROWS: Threshold = Threshold {
     name: "low_rows",
-    unit: "rows of one read at p99",
+    unit: "rows per read at p99",
     default: 5_000.0,
-    origin: "the page size that the drivers ask for unless told otherwise: more is read in several requests",
+    origin: "the drivers' default page size: reading more takes several requests",
 };
 
 const MEDIUM_ROWS: Threshold = Threshold {
     name: "medium_rows",
-    unit: "rows of one read at p99",
+    unit: "rows per read at p99",
     default: 25_000.0,
-    origin: "cqlens default: five pages of the drivers' default, one after the other",
+    origin: "cqlens default: five pages of the drivers' default size, one after the other",
 };
 
 const HIGH_ROWS: Threshold = Threshold {
     name: "high_rows",
-    unit: "rows of one read at p99",
+    unit: "rows per read at p99",
     default: 100_000.0,
-    origin: "ScyllaDB's `compaction_rows_count_warning_threshold`, from which a partition is large: 100000",
+    origin: "\
+        ScyllaDB's `compaction_rows_count_warning_threshold`, above which it calls a partition large: 100000",
 };
 
 const ABOUT: About = About {
     id: "unbounded-read",
     group: "read shape",
-    summary: "A read takes all rows of a partition, and the partition has grown large.",
+    summary: "A read fetches all rows of a partition, and the partition has grown large.",
     why: "\
-        The read costs what the partition holds, not what the application needs: replicas merge all of its \
-        rows from all files, and page after page is fetched one after the other. Nothing in the statement \
+        The cost depends on the size of the partition, not on what the application needs: replicas merge all \
+        of its rows from all SSTables, and the client fetches page after page. Nothing in the statement \
         keeps the next partition from being ten times as large.",
     fix: "\
-        Bound the read: add a LIMIT, both ends of a range on the first clustering column (a range that is open at one end grows \
-        with the partition), or a bucket in the partition key (such as the day) that keeps partitions to a known size.",
+        Limit the read: add a LIMIT, both ends of a range on the first clustering column (a range that is \
+        open at one end grows with the partition), or a bucket in the partition key (such as the day) that \
+        keeps partitions to a known size.",
     before: "CREATE TABLE shop.events (sensor text, at timestamp, value double, PRIMARY KEY ((sensor), at));\n\
              SELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "CREATE TABLE shop.events_by_day (sensor text, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
             SELECT at, value FROM shop.events_by_day WHERE sensor = ? AND day = ? LIMIT 1000;",
     severity: "\
-        By the rows of one partition, all pages together, at p99: low from `low_rows`, medium from \
-        `medium_rows`, high from `high_rows`. Nothing with a LIMIT, a PER PARTITION LIMIT, values \
-        or both ends of a range of a clustering column, or an aggregate, and nothing while partitions are small.",
+        By the rows per partition, over all pages, at p99: low from `low_rows`, medium from `medium_rows`, \
+        high from `high_rows`. Nothing with a LIMIT, a PER PARTITION LIMIT, values or both ends of a range \
+        on a clustering column, or an aggregate, and nothing while partitions are small.",
     thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
     needs: "\
-        Answers with rows, and paging states that link the pages of a read; the table's schema, to know that \
-        partitions are named.",
+        Responses with rows, and the paging states that link the pages of a read; the table's schema, to \
+        know whether the read names a partition.",
     source: "\
         Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly; Cassandra guardrail \
         `partition_size` (5.0)",

@@ -61,43 +61,45 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
 
 const LOW_ROWS: Threshold = Threshold {
     name: "low_rows",
-    unit: "rows of one response at p99",
+    unit: "rows per response at p99",
     default: 1_000.0,
-    origin: "cqlens default: a fifth of a page of the drivers' default; what has grown to it will grow to more",
+    origin: "\
+        cqlens default: a fifth of the drivers' default page size; a result that has grown to this will grow \
+        further",
 };
 
 const MEDIUM_ROWS: Threshold = Threshold {
     name: "medium_rows",
-    unit: "rows of one response at p99",
+    unit: "rows per response at p99",
     default: 5_000.0,
-    origin: "the page size that the drivers ask for unless told otherwise: with it there would be a second page",
+    origin: "the drivers' default page size: with paging, there would be a second page",
 };
 
 const HIGH_ROWS: Threshold = Threshold {
     name: "high_rows",
-    unit: "rows of one response at p99",
+    unit: "rows per response at p99",
     default: 50_000.0,
-    origin: "cqlens default: ten pages of the drivers' default, held in memory at once",
+    origin: "cqlens default: ten pages of the drivers' default size, held in memory at once",
 };
 
 const ABOUT: About = About {
     id: "unpaged-read",
     group: "read shape",
-    summary: "A read asks for no page size, and its answer has grown large.",
+    summary: "A read disables paging, and its result has grown large.",
     why: "\
-        Without a page size the coordinator has to collect the whole answer in memory before it sends the \
-        first row, and the replicas theirs before they answer the coordinator. It takes one request's timeout \
-        for all rows, however many, and one such read can exhaust the heap of a node.",
+        Without a page size, the coordinator has to collect the whole result in memory before it sends the \
+        first row, and so do the replicas before they respond to the coordinator. All rows, however many, \
+        have to arrive within one request timeout, and a single such read can exhaust a node's heap.",
     fix: "\
-        Set a page size on the statement or the session (drivers default to 5,000 rows; here it was turned off) \
-        and let the driver fetch page after page. For a single row, add LIMIT 1.",
+        Set a page size on the statement or the session (drivers default to 5,000 rows; here paging was \
+        turned off) and let the driver fetch page after page. For a single row, add LIMIT 1.",
     before: "-- with paging turned off in the driver\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "-- with a page size of 1000\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     severity: "\
-        By the rows of one response without paging at p99: low from `low_rows`, medium from `medium_rows`, high \
+        By the rows per response without paging at p99: low from `low_rows`, medium from `medium_rows`, high \
         from `high_rows`. Nothing while responses are small, and nothing with a LIMIT.",
     thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
-    needs: "Requests, which say the page size, and the row counts of their answers.",
+    needs: "The page size of requests, and the row counts of their responses.",
     source: "\
         native protocol v4 §4.1.4, `result_page_size`; Scylla Monitoring, CQL optimization: non-paged reads; \
         ScyllaDB `max_memory_for_unlimited_query_hard_limit`",

@@ -15,7 +15,7 @@ impl Rule for WritetimeRead {
         for (id, pattern) in user_reads(context) {
             if context.statement(id).is_some_and(|statement| asks(&statement)) {
                 let title = format!(
-                    "A read of {} asks when values were written{}",
+                    "Reads of {} use WRITETIME{}",
                     table(pattern),
                     how_often(pattern, context)
                 );
@@ -47,15 +47,15 @@ fn asks(statement: &Statement<'_>) -> bool {
 const ABOUT: About = About {
     id: "writetime-read",
     group: "read shape",
-    summary: "A read asks when a value was written (WRITETIME).",
+    summary: "A read uses the write timestamp of a value (WRITETIME).",
     why: "\
-        The timestamp of a cell decides which of two writes stays; it is no part of the model. It is the clock of the writer, changes with \
-        every write of the column and with restores and migrations, is missing for keys and whole collections, and no query can select by it.",
-    fix: "\
-        Store the time that the application needs in a column of its own.",
+        The timestamp of a cell decides which of two writes wins; it is not part of the data model. It comes \
+        from the writer's clock, changes with every write to the column and with restores and migrations, is \
+        missing for keys and whole collections, and no query can select by it.",
+    fix: "Store the time that the application needs in a regular column.",
     before: "SELECT status, WRITETIME(status) FROM shop.orders WHERE id = ?;",
     after: "SELECT status, status_changed FROM shop.orders WHERE id = ?;",
-    severity: "Info: tools that copy tables ask for it rightly.",
+    severity: "Info: for tools that copy tables it is right.",
     thresholds: &[],
     needs: "The statements' texts.",
     source: "Cassandra documentation, CQL: the WRITETIME function",

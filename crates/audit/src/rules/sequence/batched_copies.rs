@@ -45,7 +45,9 @@ pub(super) fn judge(context: &Context<'_>, found: &mut Findings<'_>) {
     }
 }
 
-const MAKE_IT_LOGGED: &str = "Make it a logged batch: it costs about a third more, and in time all of its statements are written, or none.";
+const MAKE_IT_LOGGED: &str = "\
+    Use a logged batch: it costs about a third more, and eventually either all of its statements are applied \
+    or none.";
 
 fn several_in_batches<'a>(batches: &[Batches<'a>]) -> Several<'a> {
     let most = batches.iter().max_by_key(|batches| batches.times());
@@ -113,7 +115,7 @@ impl Batches<'_> {
         let because = match self.seen.failed {
             0 => String::new(),
             failed => format!(
-                "; {} failed, and may have written some of the tables only",
+                "; {} failed and may have written only some of the tables",
                 number::plural(failed, "batch", "batches")
             ),
         };
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(finding.suggested_cql, [suggested]);
         let failing = found(&window("UNLOGGED ", Flag::UnloggedBatch, (200, 2)));
         assert_eq!(failing[0].severity, Severity::Medium);
-        let expected = "; 2 batches failed, and may have written some of the tables only";
+        let expected = "; 2 batches failed and may have written only some of the tables";
         assert!(failing[0].title.ends_with(expected), "{}", failing[0].title);
     }
 

@@ -39,7 +39,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
     let severity = context.severity(found, &impact);
     let partitions = number::decimal(round(width));
     let title = format!(
-        "Each read of a key of `{}` asks for all {partitions} buckets (`{}`), {}{}",
+        "Each read of a key of `{}` fetches all {partitions} buckets (`{}`), {}{}",
         buckets.name,
         buckets.column,
         buckets.sent().words(),
@@ -67,7 +67,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
 
 const MEDIUM_BUCKETS: Threshold = Threshold {
     name: "medium_buckets",
-    unit: "buckets of each read, the mean",
+    unit: "buckets per read, on average",
     default: 20.0,
     origin: "cqlens default, as `medium_fan_out` of `client-join`",
 };
@@ -75,22 +75,29 @@ const MEDIUM_BUCKETS: Threshold = Threshold {
 pub(super) const ABOUT: About = About {
     id: "bucket-fan-out",
     group: GROUP,
-    summary: "Every read of a key asks for all of its buckets.",
+    summary: "Every read of a key fetches all of its buckets.",
     why: "\
-        A bucket in the partition key spreads a large key over several partitions, which is what it is for. It has its price at every read of the \
-        key: as many partitions as there are buckets, on different replicas, the slowest of which decides. Data is spread evenly (rule 1) by \
-        reading more partitions (rule 2).",
+        A bucket in the partition key spreads a large key over several partitions, which is its purpose. \
+        Every read of the key pays for that: it reads as many partitions as there are buckets, on different \
+        replicas, and waits for the slowest. Data is spread evenly (rule 1) at the price of reading more \
+        partitions (rule 2).",
     fix: "\
-        Keep as few buckets as keep a partition below 100 MB and 100,000 rows. Small keys need none: give only large ones several, and store how many beside \
-        the key. Send the reads at the same time, each by one key, and not by `IN`. Where readers want the newest rows, let time be the bucket, so that most reads end in the first one.",
+        Use only as many buckets as it takes to keep a partition below 100 MB and 100,000 rows. Small keys \
+        need none: split only large ones, and store the number of buckets beside the key. Send the reads in \
+        parallel, one key each, and not with `IN`. If readers want the newest rows, use time as the bucket, \
+        so that most reads end in the first one.",
     before: "SELECT * FROM shop.groups WHERE groupname = ? AND hash_prefix IN (0, 1, 2, 3);",
     after: "SELECT * FROM shop.groups WHERE groupname = ? AND hash_prefix = ?;  -- one bucket for small groups",
     severity: "\
-        Low, medium from `medium_buckets`, a step more where the buckets are read one after the other; then by the share of time and work. No more than \
-        medium: it is the price of something. Where half of the operations or more ask for all buckets that were ever asked for.",
+        Low, medium from `medium_buckets`, one step more if the buckets are read one after the other; then \
+        by the share of time and work. Never more than medium, because the cost buys something. Only if at \
+        least half of the operations fetch all buckets that have been seen.",
     thresholds: &[MEDIUM_BUCKETS],
     needs: "\
-        The schema, rows that reads return or INSERTs write, for the sizes, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms, or of 250 ms before the next of the same steps. Buckets are numbers and short texts; those that are dates are looked at by `time-bucket-walk`.",
+        The schema; rows that reads return or INSERTs write, for the sizes; and the partition keys of a \
+        sample of operations: what one session (or application and address) reads without a break of 50 ms, \
+        or of 250 ms before the next of the same steps. Buckets are numbers and short texts; \
+        `time-bucket-walk` covers dates.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups, splitting up large groups by the prefix of a hash",
 };
 
@@ -154,17 +161,17 @@ mod tests {
         assert_eq!(finding.severity, Severity::Low);
         assert_eq!(
             finding.title,
-            "Each read of a key of `shop.groups` asks for all 4 buckets (`bucket`), at the same time, 1.7 a second"
+            "Each read of a key of `shop.groups` fetches all 4 buckets (`bucket`), in parallel, 1.7 a second"
         );
         // A row has a uuid, an int and the timestamp of the latter: 28 bytes; a key 20.
         assert_eq!(
             others(&window(ALL, 4, 50)),
-            "With 2 buckets a read would ask for 2 partitions of about 100 rows (2.8 KiB) each, with 10 for 10 of 20 rows (580 B); \
-             now it is 4 of 50 rows (1.4 KiB)."
+            "With 2 buckets, a read would fetch 2 partitions of about 100 rows (2.8 KiB) each, with 10 for \
+             10 of 20 rows (580 B); now it is 4 of 50 rows (1.4 KiB)."
         );
         let five = others(&window(ALL, 5, 50));
         assert!(
-            five.starts_with("With 3 buckets a read would ask for 3 partitions of about 83 rows"),
+            five.starts_with("With 3 buckets, a read would fetch 3 partitions of about 83 rows"),
             "{five}"
         );
         assert!(five.contains("with 10 for 10 of 25 rows"), "{five}");

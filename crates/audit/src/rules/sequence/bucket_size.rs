@@ -50,7 +50,7 @@ impl BucketSize {
             (number::decimal(buckets), self.of_each(factor))
         });
         let mut text = format!(
-            "With {} a read would ask for {} of {}{} each, with {} for {} of {}; now it is {} of {}.",
+            "With {}, a read would fetch {} of {}{} each, with {} for {} of {}; now it is {} of {}.",
             number::plural(rounded(half), "bucket", "buckets"),
             number::plural(rounded(half), "partition", "partitions"),
             if self.is_at_least { "at least " } else { "about " },

@@ -46,7 +46,7 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     let severity = context.severity(found, &impact.at_most(at_most));
     let because = match is_right {
         true => format!(
-            "; their rows change {} times for each such read, so that copies would cost more",
+            "; their rows change {} times per such read, so copies would cost more",
             number::decimal(round(updates))
         ),
         false => String::new(),
@@ -89,51 +89,57 @@ pub(in crate::rules) fn lists_of_right_joins(
 
 pub(super) const FAN_OUT: Threshold = Threshold {
     name: "fan_out",
-    unit: "partitions for each read, the mean",
+    unit: "partitions per read, on average",
     default: 5.0,
-    origin: "cqlens default; detectors of repeated queries in other databases begin at two to five",
+    origin: "cqlens default; detectors of repeated queries in other databases start at two to five",
 };
 
 const MEDIUM_FAN_OUT: Threshold = Threshold {
     name: "medium_fan_out",
-    unit: "partitions for each read, the mean",
+    unit: "partitions per read, on average",
     default: 10.0,
-    origin: "cqlens default: one in ten such operations then meets the slowest of a hundred answers",
+    origin: "\
+        cqlens default: one in ten such operations then hits a response that is the slowest of a hundred",
 };
 
 const LARGE_FAN_OUT: Threshold = Threshold {
     name: "large_fan_out",
-    unit: "partitions for each read, the mean",
+    unit: "partitions per read, on average",
     default: 100.0,
-    origin: "cqlens default: nearly every such operation then waits for the slowest of a hundred answers",
+    origin: "\
+        cqlens default: nearly every such operation then waits for a response that is the slowest of a \
+        hundred",
 };
 
 const UPDATES_PER_JOIN: Threshold = Threshold {
     name: "updates_per_join",
-    unit: "UPDATEs and overwriting INSERTs of the joined tables for each join",
+    unit: "UPDATEs and overwriting INSERTs of the joined tables per join",
     default: 10.0,
-    origin: "cqlens default, as that of `read-update-ratio`",
+    origin: "cqlens default, as for `read-update-ratio`",
 };
 
 pub(super) const ABOUT: About = About {
     id: "client-join",
     group: GROUP,
-    summary: "The client reads rows, and then something else by a value of each of them.",
+    summary: "The client reads rows, and then looks up more rows by a value of each.",
     why: "\
-        A page that shows twenty users of a group reads one partition for the group and one for each user. Each of these reads asks other \
-        replicas, and the page is as slow as the slowest of them: what happens to one answer in a hundred happens to one page in five. Sent one after \
-        the other, their times add up as well. Cassandra has no joins because data that is read together is meant to be stored together.",
+        A page that shows twenty users of a group reads one partition for the group and one for each user. \
+        Each of these reads goes to other replicas, and the page is as slow as the slowest of them: a delay \
+        that hits one response in a hundred hits one page in five. Sent one after the other, the reads' \
+        latencies add up as well. Cassandra has no joins because data that is read together should be stored \
+        together.",
     fix: "\
-        Put what the rows behind the keys are read for into the table that is read first, and write both in one logged batch when it changes. \
-        Where it changes much more often than it is read, keep the join: then send the reads at the same time, prepared, each by one key, and \
-        not by `IN`.",
+        Copy the columns that are looked up into the table that is read first, and write both in one logged \
+        batch when they change. If they change much more often than they are read, keep the join, but send \
+        the reads in parallel, prepared, one key each, and not with `IN`.",
     before: "SELECT user_id FROM shop.groups WHERE groupname = ?;\nSELECT * FROM shop.users WHERE id = ?;  -- for each user_id",
     after: "ALTER TABLE shop.groups ADD (username text, email text);\n\
             SELECT user_id, username, email FROM shop.groups WHERE groupname = ?;",
     severity: "\
-        By the partitions that are read for each first read, the mean: low from `fan_out`, medium from `medium_fan_out`, high from `large_fan_out`, and then \
-        by the share of time and work that the reads by keys take. Info where the joined rows are updated `updates_per_join` times or more for each join: \
-        then the join is the cheaper way. Only where `operations` were seen, by `values` distinct values.",
+        By the average number of partitions per first read: low from `fan_out`, medium from \
+        `medium_fan_out`, high from `large_fan_out`, and then by the share of time and work that the reads \
+        by key take. Info if the joined rows are updated at least `updates_per_join` times per join: then \
+        the join is the cheaper way. Only from `operations` with `values` distinct values.",
     thresholds: &[
         FAN_OUT,
         MEDIUM_FAN_OUT,
@@ -143,9 +149,12 @@ pub(super) const ABOUT: About = About {
         VALUES,
     ],
     needs: "\
-        The rows of a sample of the reads, and the partition keys of what the same session, or application and address, asks for within \
-        50 ms of an answer, or 250 ms where it is the key of the next row. Keys that come by chance are told by their order, which is not that of the rows, by the rows that they leave out, and by what was asked for just before the answer. Elements of collections and fields of tuples are values, too. Not seen: keys that the client \
-        computes or converts, and answers that cannot be read.",
+        The rows of a sample of reads, and the partition keys of what the same session (or application and \
+        address) reads within 50 ms of a response, or within 250 ms if it is the key of the next row. \
+        Coincidental keys are recognised by their order, which is not that of the rows, by the rows that \
+        they skip, and by the reads just before the response. Elements of collections and fields of tuples \
+        are values, too. Not seen: keys that the client computes or converts, and responses that cannot be \
+        decoded.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups without duplication; rule 2: minimise the number of partitions read",
 };
 
@@ -236,7 +245,7 @@ mod tests {
         assert_eq!(severity(vec![update(990)]), Severity::Medium);
         assert_eq!(severity(vec![update(1_000)]), Severity::Info);
         let finding = found(&window(taken(20), vec![update(1_500)])).unwrap();
-        let expected = "; their rows change 15 times for each such read, so that copies would cost more";
+        let expected = "; their rows change 15 times per such read, so copies would cost more";
         assert!(finding.title.ends_with(expected), "{}", finding.title);
         assert!(finding.suggested_cql.is_empty());
     }
@@ -366,7 +375,7 @@ mod tests {
         assert!(!plain.suggested_cql.is_empty());
         let tilted = found(vec![update(1_200)]);
         assert_eq!(tilted.severity, Severity::Info);
-        let expected = "; its row changes 12 times for each such read, so that a copy would cost more";
+        let expected = "; its row changes 12 times per such read, so a copy would cost more";
         assert!(tilted.title.ends_with(expected), "{}", tilted.title);
         assert!(tilted.suggested_cql.is_empty());
     }

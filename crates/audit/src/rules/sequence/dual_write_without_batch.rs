@@ -267,7 +267,7 @@ fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Fi
     let because = match copies.one_failed {
         0 => String::new(),
         failed => format!(
-            "; {} only one of the writes succeeded",
+            "; only one of the writes succeeded {}",
             number::plural(failed, "time", "times")
         ),
     };
@@ -311,39 +311,48 @@ pub(super) fn on_tables(finding: Finding, tables: &[&TableName]) -> Finding {
 
 pub(super) const OPERATIONS: Threshold = Threshold {
     name: "operations",
-    unit: "pairs of writes that were looked at",
+    unit: "sampled pairs of writes",
     default: 50.0,
-    origin: "cqlens default: what happens less often in the time of a report is set up once, not written",
+    origin: "\
+        cqlens default: what happens less often during a report is a one-time setup, not regular writing",
 };
 
 const FAILED_SHARE: Threshold = Threshold {
     name: "failed_share",
-    unit: "of the pairs of writes of which one failed and the other did not",
+    unit: "of the pairs of writes in which one write failed and the other succeeded",
     default: 0.01,
-    origin: "cqlens default: one row in a hundred that is in one table only will be noticed by users",
+    origin: "cqlens default: users will notice one row in a hundred that is in only one table",
 };
 
 pub(super) const ABOUT: About = About {
     id: "dual-write-without-batch",
     group: GROUP,
-    summary: "Copies of a row are written to several tables, each by a request of its own.",
+    summary: "Copies of a row are written to several tables in separate requests.",
     why: "\
-        Each table serves its query, and each copy has to be written: that is how Cassandra is meant to be used. But where each write goes by itself, one may fail, or the client may \
-        end between them; then the tables contradict each other, and nothing puts that right. A logged batch writes all of them or none, in time.",
+        Each table serves its query, and each copy has to be written: this is how Cassandra is meant to be \
+        used. But if each write is a separate request, one may fail, or the client may crash between them; \
+        then the tables contradict each other, and nothing corrects that. A logged batch eventually writes \
+        either all of them or none.",
     fix: "\
-        Write the copies in one logged batch. It costs about a third more than the writes by themselves, and is right for a few statements that belong together. Where the cost matters more \
-        than the copies, write them at the same time, repeat what failed with the same timestamp, and compare the tables by a job.",
+        Write the copies in one logged batch. It costs about a third more than separate writes, and is right \
+        for a few statements that belong together. If the cost matters more than consistent copies, send the \
+        writes in parallel, repeat failed ones with the same timestamp, and run a job that compares the \
+        tables.",
     before: "INSERT INTO shop.users_by_username (username, email, age) VALUES (?, ?, ?);\nINSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);",
     after: "BEGIN BATCH\n  INSERT INTO shop.users_by_username (username, email, age) VALUES (?, ?, ?);\n  \
             INSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);\nAPPLY BATCH;",
     severity: "\
-        From `operations`: info as long as both writes succeed. Low where one failed and the other did not, medium from a `failed_share` of them. Retries count: what succeeds within a tenth of a second has not failed. \
-        What is only worth knowing is one finding for each application. \
-        Copies in one unlogged batch are judged in the same way by those batches that failed: each may have written one table and not the other. Logged ones are only counted.",
+        From `operations`: info as long as both writes succeed. Low if one failed and the other succeeded, \
+        medium from a `failed_share` of the pairs. Retries count: a write that succeeds within a tenth of a \
+        second has not failed. Findings that are only info are combined into one per application. Copies in \
+        one unlogged batch are judged in the same way, by the failed batches: each of them may have written \
+        one table and not the other. Logged batches are only counted.",
     thresholds: &[OPERATIONS, FAILED_SHARE],
     needs: "\
-        The bound values of INSERTs and UPDATEs, of the same session, or application and address: three quarters of the values in common, sent within 50 ms. Not seen: copies in another keyspace, \
-        values in the text of a statement, values that the client changes; in batches with more statements for a table than one, the copies of those.",
+        The bound values of INSERTs and UPDATEs in the same session (or from the same application and \
+        address): three quarters of the values in common, sent within 50 ms. Not seen: copies in another \
+        keyspace, values in the text of a statement, values that the client changes; in batches with more \
+        than one statement per table, the copies of those.",
     source: "Cassandra documentation, BATCH: atomicity across tables that hold the same data; Getting started with data modelling: keep denormalised tables in step",
 };
 
@@ -421,8 +430,8 @@ mod tests {
             [
                 (
                     Severity::Low,
-                    "The client writes the same values to `shop.c` and `shop.c_by_name` without a logged batch, \
-                     3.3 a second; 1 time only one of the writes succeeded"
+                    "The client writes the same values to `shop.c` and `shop.c_by_name` without a logged \
+                     batch, 3.3 a second; only one of the writes succeeded 1 time"
                 ),
                 (
                     Severity::Info,
@@ -472,7 +481,7 @@ mod tests {
         assert_eq!(
             finding.title,
             "The client writes the same values to `shop.by_email` and `shop.by_name` without a logged batch, \
-             3.3 a second; 3 times only one of the writes succeeded"
+             3.3 a second; only one of the writes succeeded 3 times"
         );
         assert_eq!(evidence(&finding, "only_one_succeeded"), 3);
         assert_eq!(evidence(&finding, "operations_looked_at"), 200);

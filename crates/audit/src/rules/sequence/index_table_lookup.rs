@@ -34,13 +34,13 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     let severity = context.severity(found, &impact.at_most(at_most));
     let because = match is_right {
         true => format!(
-            "; its row changes {} times for each such read, so that a copy would cost more",
+            "; its row changes {} times per such read, so a copy would cost more",
             number::decimal(join::round(updates))
         ),
         false => String::new(),
     };
     let title = format!(
-        "A row of `{}` is read for the key of one in {}: {} for each{}{because}",
+        "A row of `{}` is read only to find the key of a row in {}: {} each time{}{because}",
         first.from_table,
         tables(chain),
         number::plural(rounded(chain.partitions()), "partition", "partitions"),
@@ -66,18 +66,22 @@ fn tables(chain: &Chain<'_>) -> String {
 pub(super) const ABOUT: About = About {
     id: "index-table-lookup",
     group: GROUP,
-    summary: "A row is read only for the key of a row in another table, which is read next.",
+    summary: "A row is read only to find the key of a row in another table, which is read next.",
     why: "\
-        The table is an index that the application keeps by itself: each lookup reads two partitions, one after the other, on different replicas, and takes \
-        about twice as long as one read. That is constant, and so it can be right where the row is large, or changes often: it is stored once.",
+        The table is an index that the application maintains: each lookup reads two partitions, one after \
+        the other, on different replicas, and takes about twice as long as one read. The cost is constant, \
+        so it can be right if the row is large or changes often, because the row is stored only once.",
     fix: "\
-        Where the second row is small and seldom changes, store its columns with the first one, and write both in one logged batch. Else leave it as it is.",
+        If the second row is small and seldom changes, store its columns with the first one, and write both \
+        in one logged batch. Otherwise leave it as it is.",
     before: "SELECT id FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users WHERE id = ?;",
     after: "ALTER TABLE shop.users_by_email ADD (username text);\nSELECT id, username FROM shop.users_by_email WHERE email = ?;",
     severity: "\
-        Low at most, by the share of time and work that the second reads take. Where one row was read and nearly always followed, in `operations` or more \
-        that were looked at, by `values` distinct values. Info where the row behind the key changes `updates_per_join` times or more for each lookup. All are settings of `client-join`.",
+        Low at most, by the share of time and work that the second reads take. If one row was read and \
+        nearly always followed, in at least `operations` sampled operations with `values` distinct values. \
+        Info if the row behind the key changes at least `updates_per_join` times per lookup. All of these \
+        are settings of `client-join`.",
     thresholds: &[],
-    needs: "What `client-join` needs.",
+    needs: "The same as `client-join`.",
     source: "Basic Rules of Cassandra Data Modeling, example 1: user lookup, non-goals: minimise data duplication",
 };

@@ -40,17 +40,17 @@ pub(super) struct Chain<'a> {
 /// The different values that must have linked: what has fewer, as a status has, is equal by chance.
 pub(super) const VALUES: Threshold = Threshold {
     name: "values",
-    unit: "distinct values that came back",
+    unit: "distinct values that were returned",
     default: 16.0,
-    origin: "cqlens default: columns with fewer are states, kinds and flags, which are equal by chance",
+    origin: "cqlens default: columns with fewer are states, kinds and flags, which match by chance",
 };
 
 /// How many operations must have been seen.
 pub(super) const OPERATIONS: Threshold = Threshold {
     name: "operations",
-    unit: "operations that were looked at",
+    unit: "sampled operations",
     default: 20.0,
-    origin: "cqlens default: what happens less often in the time of a report is no habit",
+    origin: "cqlens default: what happens less often during a report is not a habit",
 };
 
 /// Reads of which fewer are followed are no first step of anything: people go on from there, or nobody does.
@@ -433,10 +433,9 @@ impl<'a> Chain<'a> {
         let columns = before.chain(names).collect::<Vec<_>>().join(", ");
         let (from, to) = (&step.from_table, &step.to_table);
         Some(format!(
-            "-- 1. let the rows have what is looked up\nALTER TABLE {from} ADD ({});\n\
-             -- 2. write it with every write of {to}, in one logged batch\n\
-             -- 3. copy what is there\n\
-             -- 4. then read once\nSELECT {columns} FROM {from} WHERE {};",
+            "-- 1. add the columns that are looked up\nALTER TABLE {from} ADD ({});\n-- 2. write them with \
+             every write to {to}, in one logged batch\n-- 3. copy the existing values\n-- 4. then read \
+             once\nSELECT {columns} FROM {from} WHERE {};",
             types.collect::<Vec<_>>().join(", "),
             key.join(" AND ")
         ))

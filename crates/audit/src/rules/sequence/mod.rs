@@ -133,8 +133,8 @@ impl Sent {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::OneAfterTheOther => "one after the other",
-            Self::AtTheSameTime => "at the same time",
-            Self::InOneRequest => "by `IN`",
+            Self::AtTheSameTime => "in parallel",
+            Self::InOneRequest => "with `IN`",
         }
     }
 }

@@ -90,7 +90,7 @@ fn judge(pair: &Pair<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
     let because = match pair.is_conditional() {
         true => "conditional writes, which read it themselves",
-        false => "writes; of two clients that do so at once the second overwrites the first",
+        false => "writes; if two clients do so at once, the second overwrites the first",
     };
     let title = format!(
         "The client reads a partition of `{}` just before it writes it, in {} of these {because}{}",
@@ -112,44 +112,50 @@ fn judge(pair: &Pair<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
 }
 
 const ADVICE_FOR_CONDITIONS: &str = "\
-    Write without reading first: a conditional write that does not apply returns the values that it met, and the client decides by those. Keep the \
-    read where the client needs it for something else than the condition.";
+    Write without reading first: a conditional write that is not applied returns the current values, and the \
+    client can decide by those. Keep the read only if the client needs it for something other than the \
+    condition.";
 
 const OPERATIONS: Threshold = Threshold {
     name: "operations",
-    unit: "writes after a read that were looked at",
+    unit: "sampled writes after a read",
     default: 20.0,
-    origin: "cqlens default: what happens less often in the time of a report is no habit",
+    origin: "cqlens default: what happens less often during a report is not a habit",
 };
 
 const SHARE: Threshold = Threshold {
     name: "share",
-    unit: "of the writes that come just after a read of their partition",
+    unit: "of the writes that follow a read of their partition",
     default: 0.5,
-    origin: "cqlens default: below that most writes of the statement need no read",
+    origin: "cqlens default: below that, most writes of the statement need no read",
 };
 
 const ABOUT: About = About {
     id: "read-before-write",
     group: GROUP,
-    summary: "The client reads a partition, and then writes it.",
+    summary: "The client reads a partition and then writes it.",
     why: "\
-        Between the read and the write another client may write the same row. Cassandra keeps the write with the highest timestamp, so one of the two changes is \
-        lost, and nobody is told. The read also asks replicas, and the client waits for it, before a write that needs no read: INSERT and UPDATE \
-        do not care whether the row is there.",
+        Between the read and the write, another client may write the same row. Cassandra keeps the write \
+        with the highest timestamp, so one of the two changes is lost without an error. The read also loads \
+        replicas and makes the client wait before a write that needs no read: INSERT and UPDATE do not check \
+        whether the row exists.",
     fix: "\
-        Where the new value does not depend on the old one, write without reading. Where it does, let the write say so: a condition (`IF stock = ?`) for values that must not \
-        be lost, a counter for numbers that are added up, an element added to a set or map for values that are collected. A condition costs about four times a plain write: \
-        use it for the writes that need it only.",
+        If the new value does not depend on the old one, write without reading. If it does, express that in \
+        the write: a condition (`IF stock = ?`) for values that must not be lost, a counter for numbers that \
+        are added up, an element added to a set or map for values that are collected. A condition costs \
+        about four times as much as a plain write: use it only for writes that need it.",
     before: "SELECT pieces FROM shop.stock WHERE item = ?;\nUPDATE shop.stock SET pieces = ? WHERE item = ?;",
     after: "UPDATE shop.stock SET pieces = ? WHERE item = ? IF pieces = ?;  -- returns pieces if it differs",
     severity: "\
-        From `operations` and a `share` of the writes: info, low where the reads take a large share of time or work. Before conditional writes, where the read is for \
-        nothing: low, by the share of time and work that the reads take.",
+        From `operations` and a `share` of the writes: info, low if the reads take a large share of time or \
+        work. Before conditional writes, where the read is unnecessary: low, by the share of time and work \
+        that the reads take.",
     thresholds: &[OPERATIONS, SHARE],
     needs: "\
-        Reads of one partition, and INSERTs and UPDATEs of the same one by the same session, or application and address, within 50 ms. Not seen: what a user changes \
-        in a form, which takes longer; writes in batches. Left out: DELETE, counters, keys that are polled, and tables with clustering columns, of whose rows one may be read and another written.",
+        Reads of one partition, followed within 50 ms by INSERTs and UPDATEs of the same partition in the \
+        same session (or from the same application and address). Not seen: what a user edits in a form, \
+        which takes longer; writes in batches. Left out: DELETE, counters, keys that are polled, and tables \
+        with clustering columns, where the row that is read and the one that is written may differ.",
     source: "Cassandra documentation, lightweight transactions; Things you should be doing when using Cassandra drivers: read-before-write as an anti-pattern",
 };
 
@@ -216,8 +222,8 @@ mod tests {
             titles,
             [(
                 Severity::Info,
-                "The client reads a partition of `shop.stock` just before it writes it, in 80 % of these writes; of two clients that do so at \
-                 once the second overwrites the first, 1.3 a second"
+                "The client reads a partition of `shop.stock` just before it writes it, in 80 % of these \
+                 writes; if two clients do so at once, the second overwrites the first, 1.3 a second"
                     .to_owned()
             )]
         );

@@ -89,7 +89,9 @@ fn judge(
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
     let each = habit.each;
     let title = format!(
-        "The application reads the same from `{table}` {} times within a second; {} of these reads could be spared{}",
+        "\
+            The application repeats a read of `{table}` {} times within a second; {} of these reads are \
+            redundant{}",
         number::decimal(super::join::round(each)),
         number::percent(spared),
         often(times, context.watch(pattern))
@@ -105,38 +107,44 @@ fn judge(
 
 const RUNS: Threshold = Threshold {
     name: "runs",
-    unit: "times that the same read came five times or more within a second",
+    unit: "times that the same read was sent five times or more within a second",
     default: 20.0,
-    origin: "cqlens default: what happens less often in the time of a report is no habit",
+    origin: "cqlens default: what happens less often during a report is not a habit",
 };
 
 const SHARE: Threshold = Threshold {
     name: "share",
-    unit: "of the reads that come five times or more within a second",
+    unit: "of the reads that are sent five times or more within a second",
     default: 0.5,
-    origin: "cqlens default: below that most reads ask for something else, and a few keys are popular",
+    origin: "cqlens default: below that, most reads differ, and a few keys are popular",
 };
 
 const ABOUT: About = About {
     id: "redundant-reads",
     group: GROUP,
-    summary: "The application sends the same read with the same values again and again.",
+    summary: "The application keeps sending the same read with the same values.",
     why: "\
-        Each time the coordinator asks replicas, which read the same rows from memory or disk, and the client waits for a round trip, to learn what it knew. Where all of it \
-        goes to one partition, its replicas have the load of all clients together.",
+        Each time, the coordinator queries replicas, which read the same rows from memory or disk, and the \
+        client waits a round trip for what it already knows. If all of these reads go to one partition, its \
+        replicas carry the load of all clients.",
     fix: "\
-        Read once for each request of a user and hand the result on. What changes seldom (settings, rates, names) belongs in a cache of the application, for as long as an old value \
-        does no harm. A loop that waits for a change can ask less often.",
+        Read once per user request and pass the result on. Cache data that seldom changes (settings, rates, \
+        names) in the application, for as long as an old value does no harm. A loop that waits for a change \
+        can poll less often.",
     before: "SELECT value FROM shop.settings WHERE name = 'currency';  -- for each line of an order",
-    after: "SELECT value FROM shop.settings WHERE name = 'currency';  -- once a minute, and kept",
+    after: "SELECT value FROM shop.settings WHERE name = 'currency';  -- once a minute, and cached",
     severity: "\
-        From `runs` and a `share` of the reads: low, by the share of time and work of those that could be spared; medium at most.",
+        From `runs` and a `share` of the reads: low, by the share of time and work of the redundant reads; \
+        medium at most.",
     thresholds: &[RUNS, SHARE],
     needs: "\
-        Reads of the same statement with the same values by the same session, or application and address, each sent after the one before it was answered: five or more within a second, with no more \
-        other reads by the statement in between; or, where users share a session, five or more within 50 ms, more often than in the 50 ms after that, in which as many come by chance where a key is popular. \
-        Not seen: repetitions of users who share a session that take longer than that, and those by a key that is popular enough to be read as often all the time (from some tens of reads a second on). \
-        Left out: retries, speculative executions, further pages.",
+        Reads of the same statement with the same values in the same session (or from the same application \
+        and address), each sent after the response to the previous one: five or more within a second, with \
+        no more other reads by the statement in between; or, if users share a session, five or more within \
+        50 ms, and more often than in the following 50 ms, because a popular key is read just as often there \
+        by chance. Not seen: slower repetitions by users who share a session, and those of a key so popular \
+        that it is read as often all the time (from some tens of reads per second). Left out: retries, \
+        speculative executions, further pages.",
     source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
 };
 
@@ -195,9 +203,9 @@ mod tests {
     fn reads_that_come_again_are_found() {
         assert_eq!(
             found(100, 900),
-            [
-                "The application reads the same from `shop.settings` 9 times within a second; 80 % of these reads could be spared, 13 a second"
-            ]
+            ["\
+                    The application repeats a read of `shop.settings` 9 times within a second; 80 % of these \
+                    reads are redundant, 13 a second"]
         );
     }
 
@@ -205,9 +213,9 @@ mod tests {
     fn users_who_share_a_session_repeat_what_they_read_in_bursts() {
         assert_eq!(
             found_in_bursts((100, 900), (20, 100)),
-            [
-                "The application reads the same from `shop.settings` 8.2 times within a second; 72 % of these reads could be spared, 12 a second"
-            ]
+            ["\
+                    The application repeats a read of `shop.settings` 8.2 times within a second; 72 % of \
+                    these reads are redundant, 12 a second"]
         );
         assert_eq!(
             found_in_bursts((70, 700), (50, 200)),

@@ -35,13 +35,15 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
     let width = width(buckets, limit);
     let holds = match limit {
         Some(limit) => format!(
-            "the {} that one of them wants",
+            "the {} that one of them requests",
             number::plural(limit, "row", "rows")
         ),
         None => "what one of them reads now".to_owned(),
     };
     let title = format!(
-        "Reads of `{}` go from one `{}` to the next: {} partitions for each, one after the other{}; {width} would hold {holds}",
+        "\
+            Reads of `{}` walk from one `{}` to the next: {} partitions each, one after the other{}; {width} \
+            would hold {holds}",
         buckets.name,
         buckets.column,
         number::decimal(round(buckets.partitions())),
@@ -50,7 +52,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
     let mut finding = Finding::on(&ABOUT, severity, (buckets.id, buckets.pattern), context);
     match limit {
         Some(limit) => finding = finding.first("limit", limit),
-        None => finding.advice += " No LIMIT ends these reads: the width goes by what they read now.",
+        None => finding.advice += " No LIMIT ends these reads, so the width is based on what they read now.",
     }
     found.push(
         finding
@@ -63,7 +65,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
             .first("partitions_max", buckets.reads.partitions.max())
             .first("partitions_per_operation", round(buckets.partitions()))
             .suggest([format!(
-                "-- {} with the first value of {width} instead of each; the primary key of {} stays as it is",
+                "-- {} holds the first value of {width}; the primary key of {} stays the same",
                 buckets.column, buckets.name
             )]),
     );
@@ -105,37 +107,45 @@ fn width(buckets: &Buckets<'_>, limit: Option<u64>) -> String {
 
 const PARTITIONS: Threshold = Threshold {
     name: "partitions",
-    unit: "partitions of each operation, the mean",
+    unit: "partitions per operation, on average",
     default: 2.5,
-    origin: "cqlens default: one or two are what a bucket by time is meant to cost",
+    origin: "cqlens default: one or two is the intended cost of a time bucket",
 };
 
 const MEDIUM_PARTITIONS: Threshold = Threshold {
     name: "medium_partitions",
-    unit: "partitions of each operation, the mean",
+    unit: "partitions per operation, on average",
     default: 10.0,
-    origin: "cqlens default: ten answers that are waited for one after the other",
+    origin: "cqlens default: ten responses that the client waits for one after the other",
 };
 
 pub(super) const ABOUT: About = About {
     id: "time-bucket-walk",
     group: GROUP,
-    summary: "Reads go from one bucket of time to the next until they have rows enough.",
+    summary: "Reads walk from one time bucket to the next until they have enough rows.",
     why: "\
-        Newest rows first, one partition for each day: where a day has fewer rows than a page shows, the client reads the day before, and the one before \
-        that. Each is a partition of its own, on other replicas, and a client that does not know how many it needs asks for one after the other: the times add up, empty days included.",
+        With the newest rows first and one partition per day, a client that finds fewer rows in a day than \
+        it shows on a page reads the day before, and the one before that. Each day is a partition of its \
+        own, on other replicas, and a client that does not know how many it needs reads one after the other: \
+        the latencies add up, including those of empty days.",
     fix: "\
-        Choose the bucket so that what one read wants lies in one or two of them, and a partition stays below 100 MB and 100,000 rows: a week or a month instead of a day. The \
-        column can stay a date: the first day of its range. Where keys differ much, store the width of a key's buckets beside it.",
-    before: "SELECT * FROM shop.groups_by_day WHERE groupname = ? AND join_date = ? LIMIT 10;  -- for day after day",
+        Choose the bucket so that one read finds its rows in one or two of them, and a partition stays below \
+        100 MB and 100,000 rows: a week or a month instead of a day. The column can stay a date: the first \
+        day of its range. If keys vary much in size, store the bucket width of each key beside it.",
+    before: "\
+        SELECT * FROM shop.groups_by_day WHERE groupname = ? AND join_date = ? LIMIT 10;  -- day after day",
     after: "SELECT * FROM shop.groups_by_week WHERE groupname = ? AND join_week = ? LIMIT 10;",
     severity: "\
-        From `partitions` of each operation: low, medium from `medium_partitions`, and then by the share of time and work; no more than medium. Where half of the operations or \
-        more take several buckets, and most of them in equal steps.",
+        From `partitions` per operation: low, medium from `medium_partitions`, and then by the share of time \
+        and work; never more than medium. Only if at least half of the operations read several buckets, most \
+        of them in equal steps.",
     thresholds: &[PARTITIONS, MEDIUM_PARTITIONS],
     needs: "\
-        The schema, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms, or of 250 ms before the next of the same steps. Buckets are dates, times, \
-        numbers, and texts such as `2026-11-23` or `202611`; the width goes by the LIMIT, where reads have one, and by the rows of each bucket. Users of one application who read the same key at the same time are taken for one.",
+        The schema, and the partition keys of a sample of operations: what one session (or application and \
+        address) reads without a break of 50 ms, or of 250 ms before the next of the same steps. Buckets are \
+        dates, times, numbers, and texts such as `2026-11-23` or `202611`; the width is derived from the \
+        LIMIT, if reads have one, and from the rows per bucket. Users of one application who read the same \
+        key at the same time are counted as one.",
     source: "Basic Rules of Cassandra Data Modeling, example 3: the newest users of a group, by day",
 };
 
@@ -194,8 +204,8 @@ mod tests {
         assert_eq!(finding.severity, Severity::Low);
         assert_eq!(
             finding.title,
-            "Reads of `shop.groups` go from one `day` to the next: 4 partitions for each, one after the other, \
-             1.7 a second; a range of 4 days would hold the 10 rows that one of them wants"
+            "Reads of `shop.groups` walk from one `day` to the next: 4 partitions each, one after the other, \
+             1.7 a second; a range of 4 days would hold the 10 rows that one of them requests"
         );
         assert_eq!(
             finding
@@ -207,7 +217,7 @@ mod tests {
             10.into()
         );
         // The client gives up after five days, with half of what it wants.
-        let expected = "a range of 10 days would hold the 10 rows that one of them wants";
+        let expected = "a range of 10 days would hold the 10 rows that one of them requests";
         assert_eq!(end(found((5, 1), Some(10), DAYS)), expected);
     }
 
@@ -227,7 +237,7 @@ mod tests {
             (BucketUnit::Days, 31),
             (BucketUnit::Months, 1),
         ] {
-            let expected = "a range of 4 months would hold the 10 rows that one of them wants";
+            let expected = "a range of 4 months would hold the 10 rows that one of them requests";
             assert_eq!(end(found((4, 3), Some(10), (unit, step))), expected, "{unit:?}");
         }
         let weeks = end(found((4, 3), Some(10), (BucketUnit::Days, 7)));

@@ -148,7 +148,7 @@ pub(super) fn collects_for(table: &Table) -> Option<(f64, String)> {
     let expires = (ttl > 0).then(|| {
         (
             ttl as f64,
-            format!("the {} that rows live", number::seconds(ttl as f64)),
+            format!("the {} of the rows' TTL", number::seconds(ttl as f64)),
         )
     });
     spans

@@ -103,7 +103,8 @@ const SHARE: Threshold = Threshold {
     name: "share",
     unit: "of the reads and writes of the table that name a partition",
     default: 0.25,
-    origin: "cqlens default: of values as popular as words are (Zipf), the first of a thousand gets an eighth",
+    origin: "\
+        cqlens default: if values are as popular as words (Zipf), the first of a thousand gets an eighth",
 };
 
 const LARGE_SHARE: Threshold = Threshold {
@@ -117,7 +118,7 @@ const PARTITIONS: Threshold = Threshold {
     name: "partitions",
     unit: "distinct partitions",
     default: 10.0,
-    origin: "cqlens default: fewer spread nothing, whatever they get",
+    origin: "cqlens default: fewer partitions cannot spread the load",
 };
 
 const ABOUT: About = About {
@@ -125,21 +126,24 @@ const ABOUT: About = About {
     group: GROUP,
     summary: "One partition gets a large part of a table's reads and writes.",
     why: "\
-        A partition lives on as many nodes as there are replicas, and all that is asked of it is theirs, however many nodes the cluster has: \
-        more nodes do not help. Its rows are cached and compacted there, requests for it queue up, and other partitions on these \
-        nodes wait with them. ScyllaDB serves a partition by a single core of each replica.",
+        A partition lives on as many nodes as there are replicas, and these serve all of its requests, \
+        however many nodes the cluster has: more nodes do not help. Its rows are cached and compacted there, \
+        its requests queue up, and other partitions on these nodes wait with them. ScyllaDB serves a \
+        partition with a single core of each replica.",
     fix: "\
-        Spread what is written to it: a bucket in the partition key, a hash of a clustering column or a span of time, and reads of one \
-        bucket or of all. If only reads are many, keep the rows in a cache of the application, or copies under several keys. Look first at what the key is: an empty string, \
-        `unknown` or a test account are values that should not be written at all.",
+        Spread the writes: add a bucket to the partition key, a hash of a clustering column or a span of \
+        time, and read one bucket or all of them. If only reads are frequent, cache the rows in the \
+        application, or keep copies under several keys. Check the key first: an empty string, `unknown` or a \
+        test account should not be written at all.",
     before: "SELECT username FROM shop.groups WHERE groupname = 'everybody';",
     after: "SELECT username FROM shop.groups WHERE groupname = 'everybody' AND bucket = ?;",
     severity: "\
-        From a `share` of the table's reads and writes, of `partitions` distinct partitions or more, where the requests come steadily: low, medium from `large_share`, and no more.",
+        From a `share` of the table's reads and writes, with at least `partitions` distinct partitions, if \
+        the requests come steadily: low, medium from `large_share`, and never more.",
     thresholds: &[SHARE, LARGE_SHARE, PARTITIONS],
     needs: "\
-        The partition key of requests. Which key it is stays hidden: the hash is that of the report's list of partitions. Counted by a sketch, of \
-        whose error nothing is taken as the partition's.",
+        The partition keys of requests. The key itself stays hidden: the hash is the one in the report's \
+        list of partitions. Counted by a sketch, whose error is subtracted.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool toppartitions`",
 };
 

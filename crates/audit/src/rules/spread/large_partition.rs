@@ -138,7 +138,7 @@ impl Subject<'_> {
                     false => Severity::Low,
                 };
                 let forecast = format!("{} in {why}", limits.in_words(rows));
-                let what = format!(", and at this rate has {forecast}");
+                let what = format!(", and at this rate will have {forecast}");
                 (
                     severity,
                     what,
@@ -154,12 +154,12 @@ impl Subject<'_> {
                     _ => return None,
                 };
                 let forecast = format!("{} {}", limits.in_words(limits.rows), forecast(days, &growth));
-                let what = format!(", and at this rate has {forecast}");
+                let what = format!(", and at this rate will have {forecast}");
                 (severity, what, Some(limits.line(&growth, rate, None, forecast)))
             }
             (None, _) => (
                 Severity::Info,
-                ", and nothing in the key bounds it".to_owned(),
+                ", and nothing in the key limits it".to_owned(),
                 None,
             ),
         };
@@ -237,7 +237,7 @@ pub(super) const SIZE: Threshold = Threshold {
 
 const FAR: Threshold = Threshold {
     name: "far",
-    unit: "times as much as `rows` or `mib`",
+    unit: "times `rows` or `mib`",
     default: 10.0,
     origin: "cqlens default: a GiB, at which repair, compaction and reads of a partition take minutes",
 };
@@ -246,54 +246,58 @@ const NEW_ROWS: Threshold = Threshold {
     name: "new_rows",
     unit: "new rows of one partition",
     default: 500.0,
-    origin: "cqlens default: fewer are a list that people read, even if a program writes it",
+    origin: "cqlens default: fewer are a list made for people to read, even if a program writes it",
 };
 
 const OBSERVED: Threshold = Threshold {
     name: "observed_hours",
     unit: "hours",
     default: 1.0,
-    origin: "cqlens default: from less nobody can tell what goes on; the finding is info then",
+    origin: "cqlens default: a shorter observation does not show a trend; the finding is info then",
 };
 
 const SOON: Threshold = Threshold {
     name: "soon_days",
-    unit: "days until `rows` or `mib` is passed",
+    unit: "days until `rows` or `mib` is exceeded",
     default: 30.0,
-    origin: "cqlens default: a table with another key takes that long to be written, filled and switched to",
+    origin: "cqlens default: the time it takes to create, fill and switch to a table with another key",
 };
 
 const LATER: Threshold = Threshold {
     name: "later_days",
-    unit: "days until `rows` or `mib` is passed",
+    unit: "days until `rows` or `mib` is exceeded",
     default: 365.0,
-    origin: "cqlens default: what takes longer is not forecast from a few days",
+    origin: "cqlens default: a few days of traffic allow no longer forecast",
 };
 
 pub(super) const ABOUT: About = About {
     id: "large-partition",
     group: GROUP,
-    summary: "A partition is too large, or grows until it is.",
+    summary: "A partition is too large, or keeps growing.",
     why: "\
-        A partition is on one set of replicas and never split. Compaction and repair take it as a whole, a read goes through an index of it that grows with it, \
-        and one replica that streams it has nothing else to give. Until some tens of megabytes nobody notices; at a gigabyte reads time out \
-        and compaction falls behind. More nodes do not help: only a key that ends partitions does.",
+        A partition lives on one set of replicas and is never split. Compaction and repair process it as a \
+        whole, reads go through a partition index that grows with it, and a replica that streams it is busy \
+        with nothing else. Up to a few tens of megabytes this goes unnoticed; at a gigabyte, reads time out \
+        and compaction falls behind. More nodes do not help, only a key that limits the size of partitions.",
     fix: "\
-        Add a bucket to the partition key: the day, week or month of rows that come in the order of time, else a hash of a clustering column modulo a \
-        fixed number. Choose it so that a partition stays below half of the limit, and one read asks for one or two of them.",
+        Add a bucket to the partition key: the day, week or month for rows that arrive in time order, else a \
+        hash of a clustering column modulo a fixed number. Choose it so that a partition stays below half of \
+        the limit, and a read needs only one or two buckets.",
     before: "CREATE TABLE shop.orders (lab text, at timestamp, id int, PRIMARY KEY (lab, at, id));\n\
              SELECT * FROM shop.orders WHERE lab = ? LIMIT 20;",
     after: "CREATE TABLE shop.orders_by_month (\n  lab text, month date, at timestamp, id int,\n  PRIMARY KEY ((lab, month), at, id)\n);\n\
             SELECT * FROM shop.orders_by_month WHERE lab = ? AND month = ? LIMIT 20;",
     severity: "\
-        Medium from `rows` or `mib`, high from `far` times as much. Where a partition got `new_rows` and nothing ends it: medium if it passes a limit within \
-        `soon_days`, low within `later_days`, nothing beyond. Where the key has a span of time, or rows expire: low if a partition gets `rows` until then, medium \
-        from `far` times as much. A burst, or less than `observed_hours`, is info.",
+        Medium from `rows` or `mib`, high from `far` times as much. If a partition got `new_rows` and \
+        nothing limits it: medium if it exceeds a limit within `soon_days`, low within `later_days`, nothing \
+        beyond. If the key contains a span of time, or rows expire: low if a partition gets `rows` in that \
+        time, medium from `far` times as much. A burst, or less than `observed_hours`, is info.",
     thresholds: &[ROWS, SIZE, FAR, NEW_ROWS, OBSERVED, SOON, LATER],
     needs: "\
-        The schema. Rows that reads return of one partition, all their pages together: it has as many, at least. Primary keys of INSERTs: a sample of 512 different rows of a \
-        table, of which the partition that grows has 16 or more, and so a thirtieth of all; UPDATEs that write new rows are not counted. With `--poll-system-views` \
-        the nodes say how large the largest partition on disk is.",
+        The schema. The rows that reads return from one partition, over all pages: it has at least as many. \
+        The primary keys of INSERTs: a sample of 512 distinct rows per table, of which the growing partition \
+        has 16 or more, and so at least one in thirty; UPDATEs that write new rows are not counted. With \
+        `--poll-system-views`, the nodes report the size of the largest partition on disk.",
     source: "Data Modeling in Cassandra, the pathology lab: buckets of 1000 orders; Cassandra documentation, partition size",
 };
 

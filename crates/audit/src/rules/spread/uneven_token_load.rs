@@ -125,7 +125,7 @@ fn judge_nodes(
     };
     let node = busiest.address.as_deref().unwrap_or(id);
     let title = format!(
-        "{node} has the replicas of {} of the reads and writes in {}, {} times the mean of its {} nodes{}",
+        "{node} has the replicas for {} of the reads and writes in {}, {} times the mean of its {} nodes{}",
         number::percent(share(own, all)),
         name_of(data_center),
         number::decimal((times * 10.0).round() / 10.0),
@@ -160,7 +160,7 @@ fn of_popular(
         .of_table(popular.table);
     let Some(of_all) = of_all else { return finding };
     let title = format!(
-        "{}; one partition of `{}` is up to {} of that",
+        "{}; one partition of `{}` accounts for up to {} of that",
         finding.title,
         popular.table,
         number::percent(share(popular.times(), of_all).min(1.0))
@@ -246,42 +246,48 @@ const LARGE_TIMES: Threshold = Threshold {
     name: "large_times",
     unit: "times the mean of the nodes of a data centre",
     default: 2.5,
-    origin: "cqlens default: the cluster is full when this node is, with more than half of it idle",
+    origin: "cqlens default: the cluster is full when this node is full, with more than half of it idle",
 };
 
 const RANGE_SHARE: Threshold = Threshold {
     name: "range_share",
     unit: "of the reads and writes that name a partition",
     default: 0.1,
-    origin: "cqlens default: 25 times as much as a part of 256 has where all is even",
+    origin: "cqlens default: 25 times the even share of one of 256 parts",
 };
 
 const PARTITIONS: Threshold = Threshold {
     name: "partitions",
     unit: "distinct partitions of a table",
     default: 500.0,
-    origin: "cqlens default: fewer are not spread evenly by any hash",
+    origin: "cqlens default: no hash spreads fewer partitions evenly",
 };
 
 const ABOUT: About = About {
     id: "uneven-token-load",
     group: GROUP,
-    summary: "A node, or a part of the ring, gets far more of the reads and writes than others.",
+    summary: "A node, or a part of the ring, gets far more reads and writes than others.",
     why: "\
-        Requests follow the tokens of their partitions. Where one node holds more of the ring, or what is asked for most lies on it, it is the first one to be slow, \
-        and the cluster can do no more than it can: other nodes idle meanwhile.",
+        Requests follow the tokens of their partitions. If one node owns more of the ring, or the busiest \
+        partitions lie on it, it is the first to become slow, and the cluster can do no more than this node: \
+        other nodes are idle meanwhile.",
     fix: "\
-        Compare with `nodetool status` who owns how much: nodes that joined with random tokens get even ones when they are replaced, with \
-        `allocate_tokens_for_local_replication_factor`. If ownership is even, a few partitions are the reason, in a large cluster a single one that gets some per cent: see the busiest partitions of the report, and spread them by a bucket.",
-    before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, again and again",
+        Check ownership with `nodetool status`: nodes that joined with random tokens get even ones when they \
+        are replaced, with `allocate_tokens_for_local_replication_factor`. If ownership is even, a few \
+        partitions are the cause; in a large cluster, a single one with a few percent is enough: see the \
+        busiest partitions in the report, and spread them with a bucket.",
+    before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, over and over",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
     severity: "\
-        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, medium from `large_times`, and no more; nothing where a single partition is the reason of \
-        which `hot-partition` speaks already. Of a single node, or nodes that \
-        are even: low where one of 256 parts of the ring gets `range_share`; where a single partition is half of that or more, \
-        info if nodes are known to be even.",
+        If a table has at least `partitions` distinct partitions: low from `times` the mean of a data \
+        centre's nodes, medium from `large_times`, and never more; nothing if `hot-partition` already \
+        reports the single partition that is the cause. For a single node, or nodes that are even: low if \
+        one of 256 parts of the ring gets `range_share`; if a single partition is half of that or more, info \
+        if nodes are known to be even.",
     thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
-    needs: "Partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over the control connection; Murmur3. Which replica answers is not known: each of them counts.",
+    needs: "\
+        The partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over \
+        the control connection; Murmur3. The replica that responds is not known, so each replica counts.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool status`",
 };
 
@@ -335,7 +341,9 @@ mod tests {
     fn a_node_with_twice_the_mean_is_told() {
         let mut window = window(1_000);
         nodes(&mut window, &[6_000, 2_000, 2_000]);
-        let expected = "10.0.0.1 has the replicas of 60 % of the reads and writes in `dc1`, 1.8 times the mean of its 3 nodes, 100 a second";
+        let expected = "\
+            10.0.0.1 has the replicas for 60 % of the reads and writes in `dc1`, 1.8 times the mean of its 3 \
+            nodes, 100 a second";
         assert_eq!(found(&window), [(Severity::Low, expected.to_owned())]);
         let mut even = self::window(1_000);
         nodes(&mut even, &[3_600, 3_200, 3_200]);
@@ -391,8 +399,9 @@ mod tests {
 
     #[test]
     fn in_a_large_cluster_a_popular_partition_makes_its_node_uneven_long_before_it_is_hot() {
-        let expected = "10.0.0.1 has the replicas of 13 % of the reads and writes in `dc1`, 3.9 times the mean of its 30 nodes, 217 a second; \
-                        one partition of `shop.users` is up to 77 % of that";
+        let expected = "10.0.0.1 has the replicas for 13 % of the reads and writes in `dc1`, 3.9 times the \
+                        mean of its 30 nodes, 217 a second; one partition of `shop.users` accounts for up to \
+                        77 % of that";
         let table = Some("users".to_owned());
         assert_eq!(
             of_thirty(10_000, false),
@@ -454,8 +463,8 @@ mod tests {
             unreachable!("one finding")
         };
         assert_eq!(*severity, Severity::Low);
-        let expected = "One of 256 parts of the ring gets 15 % of the reads and writes, 25 a second; \
-                        one partition of `shop.users` is up to 100 % of that";
+        let expected = "One of 256 parts of the ring gets 15 % of the reads and writes, 25 a second; one \
+                        partition of `shop.users` accounts for up to 100 % of that";
         assert_eq!(title, expected);
         assert_eq!(table.as_deref(), Some("users"));
         let [(severity, _, table)] = &of_a_ring(1_500, true)[..] else {

@@ -47,8 +47,7 @@ impl Rule for CollectionOverwrite {
         }
         if unknown > 0 {
             let writes = number::plural(unknown, "write", "writes");
-            let text =
-                format!("of {writes} the tables are not known, and so neither which columns are collections");
+            let text = format!("the tables of {writes} are not known, so neither are their collections");
             found.blind(&ABOUT, text);
         }
     }
@@ -86,7 +85,10 @@ fn by_element(pattern: &Pattern, columns: &[String], schema: &Schema) -> Vec<Str
     let changes: Vec<_> = columns.iter().flat_map(of_column).collect();
     match changes.is_empty() {
         true => Vec::new(),
-        false => vec![format!("-- what is new, and what goes\n{}", changes.join("\n"))],
+        false => vec![format!(
+            "-- add new elements, remove old ones\n{}",
+            changes.join("\n")
+        )],
     }
 }
 
@@ -176,32 +178,32 @@ const OVERWRITTEN_SHARE: Threshold = Threshold {
     name: "overwritten_share",
     unit: "of the INSERTs",
     default: 0.5,
-    origin: "cqlens default: most of them replace a row, and the tombstone covers what was there",
+    origin: "cqlens default: most of them replace a row, and the tombstone deletes existing elements",
 };
 
 const ABOUT: About = About {
     id: "collection-overwrite",
     group: "tombstones",
-    summary: "A write replaces a collection as a whole, which leaves a tombstone each time.",
+    summary: "A write replaces a whole collection, which leaves a tombstone each time.",
     why: "\
-        The elements of a list, set or map are cells of their own. To replace them Cassandra does not look \
-        what is there: it writes a range tombstone over the old elements and the new elements after it. That \
-        also happens in an INSERT of a row that did not exist. Every read of the row passes these tombstones \
-        until they are compacted away, and they keep the row from being answered from one file.",
+        The elements of a list, set or map are separate cells. To replace them, Cassandra does not check \
+        which exist: it writes a range tombstone over the old elements and then the new elements. This also \
+        happens in an INSERT of a row that did not exist. Every read of the row scans these tombstones until \
+        they are compacted away, and because of them Cassandra cannot serve the row from a single SSTable.",
     fix: "\
-        Add and remove elements (`tags = tags + ?`) where the collection changes, use `frozen<…>` where it is \
-        always written as a whole, or leave the column out of an INSERT that has nothing to say about it.",
+        Add and remove elements (`tags = tags + ?`) as the collection changes, use `frozen<…>` if it is \
+        always written as a whole, or leave the column out of INSERTs that do not set it.",
     before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, name text, tags set<text>);\nUPDATE shop.users SET tags = ? WHERE id = ?;",
     after: "CREATE TABLE shop.tagged_users (id uuid PRIMARY KEY, name text, tags frozen<set<text>>);\n\
             UPDATE shop.tagged_users SET tags = ? WHERE id = ?;",
     severity: "\
-        Low, medium at most; info for INSERTs, most of which make a row that is new, unless `overwritten_share` of \
-        those into the table hit a row that is there. Nothing for frozen \
-        collections and for elements that are added or removed.",
+        Low, medium at most; info for INSERTs, most of which create a new row, unless `overwritten_share` of \
+        those into the table overwrite an existing row. Nothing for frozen collections and for elements that \
+        are added or removed.",
     thresholds: &[OVERWRITTEN_SHARE],
     needs: "\
-        The table's schema. It is inferred from writes: INSERT … JSON and collections that are bound as null \
-        or left unset cannot be distinguished.",
+        The table's schema. Inferred from writes: collections in INSERT … JSON and collections that are \
+        bound as null or left unset cannot be distinguished.",
     source: "\
         Cassandra class `Lists.Setter` (and those of sets and maps), `setComplexDeletionTimeForOverwrite`; \
         Cassandra documentation, collections",
@@ -276,8 +278,8 @@ mod tests {
         assert_eq!(
             found(50).suggested_cql,
             [
-                "-- what is new, and what goes\nUPDATE shop.users SET tags = tags + ? WHERE id = ?;\n\
-                 UPDATE shop.users SET tags = tags - ? WHERE id = ?;"
+                "-- add new elements, remove old ones\nUPDATE shop.users SET tags = tags + ? WHERE id = \
+                 ?;\nUPDATE shop.users SET tags = tags - ? WHERE id = ?;"
             ]
         );
     }

@@ -166,9 +166,9 @@ fn finding(
     let share = writes.share();
     let reads = match (traffic.reads, times(passing)) {
         (0, _) => "; no read of the table was seen".to_owned(),
-        (_, 0) => "; all reads are of single rows, and pass one tombstone at most".to_owned(),
+        (_, 0) => "; all reads are of single rows and scan at most one tombstone".to_owned(),
         (_, reads) => format!(
-            "; {} may have to pass them",
+            "; {} may have to scan their tombstones",
             number::plural(reads, "read", "reads")
         ),
     };
@@ -198,7 +198,7 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the table's writes",
     default: 0.1,
-    origin: "cqlens default: from a tenth on, deleting is part of what the table is used for",
+    origin: "cqlens default: from a tenth on, deleting is part of the table's purpose",
 };
 
 const MANY_SHARE: Threshold = Threshold {
@@ -211,28 +211,29 @@ const MANY_SHARE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "delete-heavy",
     group: "tombstones",
-    summary: "A large part of a table's writes delete rows or columns inside of partitions that go on living.",
+    summary: "A large part of a table's writes delete rows or columns within partitions that remain in use.",
     why: "\
-        A delete writes a tombstone, and the tombstone stays for at least `gc_grace_seconds` (ten days unless \
-        set) so that a replica that missed the delete cannot bring the row back. Every read of that part of \
-        the partition loads it, holds it in memory and skips it; after enough deletes a read of ten rows \
-        passes thousands of tombstones, and at 100,000 it is given up.",
+        A delete writes a tombstone, and the tombstone stays for at least `gc_grace_seconds` (ten days by \
+        default) so that a replica that missed the delete cannot bring the row back. Every read of that part \
+        of the partition loads it, holds it in memory and skips it; after enough deletes, a read of ten rows \
+        scans thousands of tombstones, and at 100,000 it is aborted.",
     fix: "\
-        Delete whole partitions: put what is deleted together (a day, a job's batch) into one partition. Or \
-        let rows expire by a table-wide TTL with TimeWindowCompactionStrategy, which drops whole files. Or \
-        write a state instead of deleting, and read from after the last row that was done.",
+        Delete whole partitions: put data that is deleted together (a day, a job's batch) into one \
+        partition. Or let rows expire by a table-wide TTL with TimeWindowCompactionStrategy, which drops \
+        whole SSTables. Or write a state instead of deleting, and start reading after the last row that was \
+        processed.",
     before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
              DELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
             DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
     severity: "\
-        From `some_share` of the table's writes, where deletes come steadily: info where nothing reads the table \
-        steadily but single rows by their whole key, else low, medium from `many_share`; one step up where the \
-        server reported tombstones. Nothing for deletes of whole partitions.",
+        From `some_share` of the table's writes, if deletes come steadily: info if all steady reads are of \
+        single rows by their whole key, else low, medium from `many_share`; one step up if the server \
+        reported tombstones. Nothing for deletes of whole partitions.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
-        Writes and reads of the same window; the table's schema, to tell partitions from rows. It is inferred \
-        from writes: whether reads pass the tombstones only the server knows.",
+        Writes and reads of the same window; the table's schema, to distinguish partitions from rows. \
+        Inferred from writes: only the server knows whether reads scan the tombstones.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold` and `tombstone_failure_threshold`; Cassandra documentation, \
         tombstones; Cassandra: The Definitive Guide, the queue anti-pattern",
@@ -350,7 +351,9 @@ mod tests {
         let findings = judged([insert(60), delete(DELETE, 60)], 600, 0);
         assert_eq!(
             findings[0].title,
-            "50 % of the writes to `work.jobs` delete, 1 a second; 600 reads may have to pass them"
+            "\
+                50 % of the writes to `work.jobs` delete, 1 a second; 600 reads may have to scan their \
+                tombstones"
         );
     }
 }

@@ -70,34 +70,31 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the executions",
     default: 0.01,
-    origin: "cqlens default: below one in a hundred a null is an exception, and may be meant as a delete",
+    origin: "cqlens default: below one in a hundred a null is an exception, and may be an intended delete",
 };
 
 const ABOUT: About = About {
     id: "null-insert",
     group: "tombstones",
-    summary: "INSERTs bind null for columns that have no value, which deletes what was never there.",
+    summary: "INSERTs bind null for columns without a value, which deletes values that never existed.",
     why: "\
-        Null is how CQL deletes a column: Cassandra does not look whether there is something to delete, it \
-        writes a tombstone. An INSERT of ten columns of which eight are null writes eight tombstones and two \
-        values. Reads of the row pass them until they are compacted away, at the earliest after \
+        Writing null deletes a column in CQL: Cassandra does not check whether there is anything to delete, \
+        it writes a tombstone. An INSERT of ten columns of which eight are null writes eight tombstones and \
+        two values. Reads of the row scan them until they are compacted away, at the earliest after \
         `gc_grace_seconds`.",
     fix: "\
-        Leave the value unset (protocol version 4: a bound value that is not set is not written), as most \
-        drivers do for values that are never bound; mappers need to be told to. Or prepare an INSERT for the \
-        columns that are there. `INSERT ... JSON` needs `DEFAULT UNSET`.",
+        Leave the value unset (protocol version 4: an unset value is not written), as most drivers do for \
+        values that are never bound; mappers have to be configured for it. Or prepare an INSERT for only the \
+        columns that have values. `INSERT ... JSON` needs `DEFAULT UNSET`.",
     before: "-- phone and fax bound as null\nINSERT INTO shop.users (id, name, phone, fax) VALUES (?, ?, ?, ?);",
     after: "-- phone and fax left unset, or\nINSERT INTO shop.users (id, name) VALUES (?, ?);",
-    severity: "\
-        Low from `some_share` of the executions, medium at most. Nothing for values that are not set.",
+    severity: "Low from `some_share` of the executions, medium at most. Nothing for unset values.",
     thresholds: &[SOME_SHARE],
     needs: "\
-        The values of INSERTs and of statements in batches, in the text or bound; of the markers of a statement the \
-        first 64 count. What an `INSERT ... JSON` leaves out it deletes, unless it says `DEFAULT UNSET`: counted where the schema is \
-        known, but for those in batches.",
-    source: "\
-        native protocol v4 §4.1.4, values that are not set (CASSANDRA-7304); Cassandra documentation, \
-        tombstones",
+        The values of INSERTs and of statements in batches, in the text or bound; only the first 64 markers \
+        of a statement count. `INSERT ... JSON` deletes the columns that it leaves out, unless it specifies \
+        `DEFAULT UNSET`: counted if the schema is known, except in batches.",
+    source: "native protocol v4 §4.1.4, unset values (CASSANDRA-7304); Cassandra documentation, tombstones",
 };
 
 #[cfg(test)]

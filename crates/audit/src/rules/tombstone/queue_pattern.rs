@@ -223,7 +223,9 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
         .iter()
         .for_each(|(_, pattern)| empty.merge(&pattern.rows));
     let title = format!(
-        "`{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head passes what is gone",
+        "\
+            `{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head scans their \
+            tombstones",
         number::plural(appends, "row", "rows"),
         number::count(queue.gone()),
         at_rate(queue.gone(), context.watch_table(name))
@@ -246,44 +248,49 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
-    unit: "deletes or changes of state for each row that is appended",
+    unit: "deletes or changes of state per appended row",
     default: 0.3,
-    origin: "cqlens default: a part of what is written is done and removed",
+    origin: "cqlens default: a part of the appended rows is processed and removed",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
-    unit: "deletes or changes of state for each row that is appended",
+    unit: "deletes or changes of state per appended row",
     default: 0.7,
-    origin: "cqlens default: nearly all that is written is removed again",
+    origin: "cqlens default: nearly all appended rows are removed again",
 };
 
 const ABOUT: About = About {
     id: "queue-pattern",
     group: "tombstones",
-    summary: "A table is used as a queue: rows are appended, read from the head of their partition or by a state, and are then done with.",
+    summary: "\
+        A table is used as a queue: rows are appended, read from the head of their partition or by a state, \
+        and then done.",
     why: "\
-        A deleted row leaves a tombstone where it was, for `gc_grace_seconds` at least. The oldest rows stand \
-        at the head of the partition, so all tombstones do: to find the first live row a read starts at the \
-        head and passes every job that was ever done, on each replica that it asks. The shorter the queue, the \
-        more tombstones for each row, until `tombstone_failure_threshold` (100,000) ends the reads. Where a column says what is done \
-        (`state = 'open'`), an index has such tombstones, one for each change; without one a read passes the rows themselves.",
+        A deleted row leaves a tombstone in its place, for at least `gc_grace_seconds`. The oldest rows are \
+        at the head of the partition, and so are all tombstones: to find the first live row, a read starts \
+        at the head and scans the tombstones of all completed jobs, on each replica involved. The shorter \
+        the queue, the more tombstones per row, until `tombstone_failure_threshold` (100,000) aborts the \
+        reads. If a column marks completed rows (`state = 'open'`), an index on it has such tombstones, one \
+        per change; without an index, a read scans the rows themselves.",
     fix: "\
-        Read from where the last read ended (`AND at > ?`), so that the head is not passed. Or give each span \
-        of time a partition of its own, delete partitions when all of it is done, and never read them again. \
-        Or use a queue: a log or message broker is made for this.",
+        Start each read where the last one ended (`AND at > ?`), so that it skips the head. Or give each \
+        span of time its own partition, delete a partition once all of its rows are done, and never read it \
+        again. Or use a queue: logs and message brokers are made for this.",
     before: "SELECT at, what FROM work.jobs WHERE lane = ? LIMIT 1;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "SELECT at, what FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 1;\n\
             DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
     severity: "\
-        Where appends, reads of the head and deletes (or rows that expire) come steadily, from `some_share` \
-        deletes for each append: low, medium from `many_share`; one step up where the server reported \
-        tombstones in these reads. The same for changes of a column by which a few rows are read, through an index or with ALLOW FILTERING; \
-        one step less through a storage-attached index. Nothing for reads of all rows, from the newest row, or from a given row on.",
+        If appends, reads of the head and deletes (or rows that expire) come steadily, from `some_share` \
+        deletes per append: low, medium from `many_share`; one step up if the server reported tombstones in \
+        these reads. The same for changes of a column by which a few rows are read, through an index or with \
+        ALLOW FILTERING; one step less through a storage-attached index. Nothing for reads of all rows, from \
+        the newest row, or from a given row on.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
-        The table's schema, and its writes and reads in the same window. Appending is taken for writing growing \
-        values, as times are, by INSERT, or by UPDATE where no INSERT is seen. Rows that expire in time windows do not count. That deletes meet the rows that are read is inferred from their numbers. The \
+        The table's schema, and its writes and reads in the same window. Writing growing values, such as \
+        times, counts as appending, by INSERT, or by UPDATE if there is no INSERT. Rows that expire in time \
+        windows do not count. That deletes affect the rows that are read is inferred from their numbers. The \
         finding says whether the server reported tombstones.",
     source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
 };
@@ -460,8 +467,8 @@ mod tests {
         assert_eq!(known_from, Some(&("known_from", inferred)));
         assert_eq!(
             finding.title,
-            "`work.jobs` is used as a queue: 600 rows appended, 600 deleted, 10 a minute, and each read from its head passes \
-             what is gone"
+            "`work.jobs` is used as a queue: 600 rows appended, 600 deleted, 10 a minute, and each read from \
+             its head scans their tombstones"
         );
     }
 }

@@ -53,7 +53,7 @@ fn deletes(
     }
     let impact = impact(Severity::Low, &deletes).at_most(Severity::Medium);
     let title = format!(
-        "Rows of `{name}` are deleted by statements, though it compacts by time window{}",
+        "Rows of `{name}` are deleted by statements, although the table uses time window compaction{}",
         often(times, context.watch_table(name))
     );
     let severity = context.severity(found, &impact);
@@ -81,7 +81,7 @@ fn updates(
     // How long after the row is not known: a minute later it is the same window.
     let impact = impact(Severity::Info, &updates).at_most(Severity::Low);
     let title = format!(
-        "Rows of `{name}` are updated after they were inserted, though it compacts by time window{}",
+        "Rows of `{name}` are updated after their insert, although the table uses time window compaction{}",
         often(times, context.watch_table(name))
     );
     let severity = context.severity(found, &impact);
@@ -120,8 +120,8 @@ fn differs(
         return None;
     }
     let title = format!(
-        "{} of the writes to `{name}` give a TTL of their own beside the table's of {}: a time window goes when the longest \
-         has passed",
+        "{} of the writes to `{name}` set their own TTL, not the table's of {}: a time window is dropped \
+         only after the longest TTL",
         number::percent(share(times, all)),
         number::seconds(ttl as f64)
     );
@@ -158,7 +158,7 @@ fn late(
         .times(times)
         .at_most(Severity::Medium);
     let title = format!(
-        "Writes to `{name}` carry timestamps up to {} in the past, while a time window has {}{}",
+        "Writes to `{name}` carry timestamps up to {} in the past, but a time window covers {}{}",
         number::seconds((most / 1_000_000) as f64),
         number::seconds((window / 1_000_000) as f64),
         often(times, context.watch_table(name))
@@ -206,7 +206,7 @@ fn stays(
     }
     let impact = impact(Severity::Low, &staying).at_most(Severity::Medium);
     let title = format!(
-        "{} of the writes to `{name}` have no TTL, and keep the others of their time window on disk",
+        "{} of the writes to `{name}` have no TTL and keep the rest of their time window on disk",
         number::percent(share(times, times + expiring))
     );
     let severity = context.severity(found, &impact);
@@ -222,26 +222,29 @@ fn stays(
 const ABOUT: About = About {
     id: "time-window-misuse",
     group: "tombstones",
-    summary: "A table compacts by time window, and its rows are deleted, updated, written late, or do not all expire at the same age.",
+    summary: "\
+        A table uses time window compaction, but its rows are deleted, updated, written late, or expire at \
+        different ages.",
     why: "\
-        TimeWindowCompactionStrategy deletes an SSTable as a whole once all of it has expired. A tombstone lies in a later \
-        window than the row that it deletes: the two never meet in one SSTable, and neither goes before its time. One \
-        row without a TTL keeps its SSTable for ever, and SSTables of later windows with it where they overlap. An update, or a write with \
-        a timestamp of the past, puts parts of one row, or rows of several ages, into one window: reads open more files, and what \
-        has expired stays until all of its file has.",
+        TimeWindowCompactionStrategy drops an SSTable as a whole once all of it has expired. A tombstone is \
+        in a later window than the row that it deletes: the two are never compacted together, and neither is \
+        removed before its time. One row without a TTL keeps its SSTable forever, and overlapping SSTables \
+        of later windows with it. An update, or a write with a timestamp in the past, spreads a row over \
+        several windows, or puts rows of several ages into one: reads open more SSTables, and expired rows \
+        stay until their whole SSTable has expired.",
     fix: "\
-        Let all rows expire by one `default_time_to_live`, write each once and when it happens, and delete none of them. What must be \
-        changed, deleted or kept belongs into another table.",
+        Let all rows expire by one `default_time_to_live`, write each row once and on time, and delete none. \
+        Put data that must be changed, deleted or kept into another table.",
     before: "-- compaction = {'class': 'TimeWindowCompactionStrategy'}\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL ?;\nDELETE FROM shop.events WHERE sensor = ? AND at = ?;",
     after: "ALTER TABLE shop.events WITH default_time_to_live = 2592000;\nINSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     severity: "\
-        Low, medium at most. Info, low at most, for updates that come steadily, which may be of the same window; info for a TTL beside the \
-        table's, which may be the same.",
+        Low, medium at most. Info, low at most, for updates that come steadily, because they may fall into \
+        the same window; info for a TTL in the statement, which may equal the table's.",
     thresholds: &[],
     needs: "\
-        The schema, the statements' texts, and their timestamps beside the clock of cqlens, from an hour in the past on. The value of a TTL is \
-        not compared.",
+        The schema, the statements' texts, and their timestamps compared with the clock of cqlens, from an \
+        hour in the past. The value of a TTL is not compared.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: TTL and out-of-order data",
 };
 
@@ -286,15 +289,15 @@ mod tests {
     fn deletes_and_rows_that_stay_are_found() {
         assert_eq!(
             titles(TIME_WINDOW, [insert(" USING TTL ?", 60), delete(60)]),
-            [
-                "Rows of `shop.events` are deleted by statements, though it compacts by time window, 1 a second"
-            ]
+            ["\
+                    Rows of `shop.events` are deleted by statements, although the table uses time window \
+                    compaction, 1 a second"]
         );
         assert_eq!(
             titles(TIME_WINDOW, [insert(" USING TTL ?", 75), insert("", 25)]),
-            [
-                "25 % of the writes to `shop.events` have no TTL, and keep the others of their time window on disk"
-            ]
+            ["\
+                    25 % of the writes to `shop.events` have no TTL and keep the rest of their time window \
+                    on disk"]
         );
     }
 
@@ -306,9 +309,9 @@ mod tests {
         };
         assert_eq!(
             titles(TIME_WINDOW, [insert("", 600), update(60)]),
-            [
-                "Rows of `shop.events` are updated after they were inserted, though it compacts by time window, 1 a second"
-            ]
+            ["\
+                    Rows of `shop.events` are updated after their insert, although the table uses time \
+                    window compaction, 1 a second"]
         );
         assert_eq!(
             titles(TIME_WINDOW, [update(60)]),
@@ -328,8 +331,8 @@ mod tests {
         assert_eq!(
             of_table(options, [insert(" USING TTL ?", 75), insert("", 25)]),
             [
-                "75 % of the writes to `shop.events` give a TTL of their own beside the table's of 1 day: a time window goes when \
-                 the longest has passed"
+                "75 % of the writes to `shop.events` set their own TTL, not the table's of 1 day: a time \
+                 window is dropped only after the longest TTL"
             ]
         );
         assert_eq!(of_table(options, [insert("", 25)]), Vec::<String>::new());
@@ -350,9 +353,9 @@ mod tests {
         };
         assert_eq!(
             of("", 2 * DAY_US),
-            [
-                "Writes to `shop.events` carry timestamps up to 2 days in the past, while a time window has 1 day, 1 a second"
-            ]
+            ["\
+                    Writes to `shop.events` carry timestamps up to 2 days in the past, but a time window \
+                    covers 1 day, 1 a second"]
         );
         let hours = ", 'compaction_window_unit': 'HOURS', 'compaction_window_size': '6'";
         assert_eq!(of(hours, DAY_US / 2).len(), 1);

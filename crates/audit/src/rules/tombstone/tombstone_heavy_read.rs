@@ -127,7 +127,7 @@ fn title(pattern: &Pattern) -> String {
     let (table, tombstones) = (table(pattern), &pattern.tombstones);
     let aborted = number::plural(tombstones.aborted, "read", "reads");
     if tombstones.scanned.is_empty() && tombstones.aborted > 0 {
-        return format!("The server gave up {aborted} of {table} because of tombstones");
+        return format!("The server aborted {aborted} of {table} because of tombstones");
     }
     if tombstones.scanned.is_empty() {
         return format!(
@@ -136,13 +136,13 @@ fn title(pattern: &Pattern) -> String {
         );
     }
     let passed = number::count(tombstones.scanned.quantile(0.99));
-    let mut title = format!("Reads of {table} pass {passed} tombstones (p99)");
+    let mut title = format!("Reads of {table} scan {passed} tombstones (p99)");
     if !tombstones.live_rows.is_empty() {
         let live = tombstones.live_rows.quantile(0.5);
         title += &format!(" for {}", number::plural(live, "live row", "live rows"));
     }
     if tombstones.aborted > 0 {
-        title += &format!("; the server gave up {aborted}");
+        title += &format!("; the server aborted {aborted}");
     }
     title
 }
@@ -162,8 +162,9 @@ fn blind_without_reports(found: &mut Findings<'_>, context: &Context<'_>) {
     if reads > 0 && observed == 0 && !is_counted {
         found.blind(
             &ABOUT,
-            "no tombstone warnings were seen, which is no evidence of absence: without `read_thresholds_enabled` \
-             (off by default) a coordinator reports only what it read itself, and Scylla never does"
+            "no tombstone warnings were seen, which is no evidence of absence: without \
+             `read_thresholds_enabled` (off by default), a coordinator reports only its own reads, and \
+             Scylla never reports any"
                 .to_owned(),
         );
     }
@@ -187,47 +188,49 @@ const RARE_SHARE: Threshold = Threshold {
     name: "rare_share",
     unit: "of the pattern's reads",
     default: 0.001,
-    origin: "cqlens default: one in a thousand is an occasion, such as the first read after a clean-up",
+    origin: "\
+        cqlens default: one in a thousand is an occasional event, such as the first read after a clean-up",
 };
 
 const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
     name: "medium_empty_pages",
-    unit: "pages without a row, with more to come",
+    unit: "empty pages that are not the last",
     default: 1.0,
-    origin: "ScyllaDB ends a page without a row after `query_tombstone_page_limit` tombstones: 10000",
+    origin: "ScyllaDB returns an empty page after `query_tombstone_page_limit` tombstones: 10000",
 };
 
 pub(super) const ABOUT: About = About {
     id: "tombstone-heavy-read",
     group: "tombstones",
-    summary: "A read passes many deleted cells or rows before it finds live ones.",
+    summary: "A read scans many deleted cells or rows before it finds live ones.",
     why: "\
         A delete, a null or an expired TTL leaves a tombstone that stays until compaction may drop it, at \
-        the earliest after `gc_grace_seconds` (ten days by default). Until then every read of that place \
+        the earliest after `gc_grace_seconds` (ten days by default). Until then, every read of that range \
         loads the tombstones from disk, keeps them in memory and sends them to the coordinator, which needs \
-        them to outvote replicas that missed the delete. Beyond `tombstone_failure_threshold` the read is \
-        given up.",
+        them to overrule replicas that missed the delete. Beyond `tombstone_failure_threshold`, the read is \
+        aborted.",
     fix: "\
-        Avoid reading ranges that have been deleted: put a time or a bucket into the partition key so that whole \
-        partitions age together, start reading after the last row taken, or delete whole partitions instead \
-        of rows. Bind no nulls. For data with one TTL use TimeWindowCompactionStrategy.",
+        Avoid reading ranges that have been deleted: put a time or a bucket into the partition key so that \
+        whole partitions age together, start reading after the last row that was processed, or delete whole \
+        partitions instead of rows. Do not bind nulls. For data with a single TTL, use \
+        TimeWindowCompactionStrategy.",
     before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
              SELECT * FROM work.jobs WHERE lane = ? LIMIT 5;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
             SELECT * FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 5;",
     severity: "\
-        By the tombstones of reported reads at p99, two steps less where those are fewer than `rare_share`: high from \
-        `high_tombstones` or where the server gave reads up, medium from `medium_tombstones` or where the server \
-        warned without a number; low where it warned of fewer. Where only \
-        the nodes' counters tell, what one read in a hundred passes is what counts. Where nobody tells, pages that ended \
-        early are low, and medium from `medium_empty_pages` without a row.",
+        By the tombstones of reported reads at p99, two steps less if those are fewer than `rare_share`: \
+        high from `high_tombstones` or if the server aborted reads, medium from `medium_tombstones` or if \
+        the server warned without a number; low if it warned of fewer. If only the nodes' counters are \
+        available, the number that one read in a hundred scans counts. Without either, pages that ended \
+        early are low, and medium from `medium_empty_pages` empty pages.",
     thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, RARE_SHARE, MEDIUM_EMPTY_PAGES],
     needs: "\
         The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
-        complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
-        also the traces of some reads that cqlens asks again, with `--poll-system-views` what the nodes count by \
-        themselves; the finding says which. Of a server that says nothing, pages that end before they are full though \
-        more is to come: ScyllaDB's do where there is much to pass, Cassandra's do not.",
+        complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample`, \
+        also the traces of some reads that cqlens repeats; with `--poll-system-views`, the nodes' own \
+        counters; the finding names its source. If a server reports nothing: pages that end early although \
+        more rows follow. ScyllaDB's do when there are many tombstones to scan, Cassandra's do not.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(passed, [&("tombstones_max", 90_000.into())]);
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `work.jobs` pass 1,204 tombstones (p99) for 5 live rows"
+            "Reads of `work.jobs` scan 1,204 tombstones (p99) for 5 live rows"
         );
     }
 
@@ -337,7 +340,7 @@ mod tests {
         assert_eq!(judgement.findings[0].severity, Severity::Medium);
         assert_eq!(
             judgement.findings[0].title,
-            "The server gave up 1 read of `work.jobs` because of tombstones"
+            "The server aborted 1 read of `work.jobs` because of tombstones"
         );
     }
 
@@ -368,7 +371,7 @@ mod tests {
         assert_eq!(finding.severity, Severity::Medium);
         assert_eq!(
             finding.title,
-            "One read in a hundred of `work.jobs` passes 2,000 tombstones or more, as its nodes count"
+            "One read in a hundred of `work.jobs` scans 2,000 tombstones or more, according to its nodes"
         );
         assert!(finding.evidence.contains(&known_from(KnownFrom::NodeCounters)));
         assert_eq!(
@@ -402,7 +405,7 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "1 page of `work.jobs` ended before it was full, 1 without a row, though more was to come"
+            "1 page of `work.jobs` ended before it was full, 1 empty, although more rows followed"
         );
         assert!(finding.evidence.contains(&known_from(KnownFrom::ShortPages)));
         // What the server says goes before.

@@ -118,21 +118,23 @@ const FAIL_BYTES: Threshold = Threshold {
 const ABOUT: About = About {
     id: "batch-too-large",
     group: "writes",
-    summary: "A batch over several partitions is larger than what Cassandra warns of.",
+    summary: "A batch over several partitions exceeds Cassandra's warning threshold.",
     why: "\
-        The coordinator holds the whole batch in memory, a logged one is stored on two other nodes besides, \
-        and every replica set has to answer before the client hears anything. Large batches make the nodes' \
-        garbage collectors pause, and beyond `batch_size_fail_threshold` Cassandra refuses them.",
+        The coordinator holds the whole batch in memory, a logged batch is also stored on two other nodes, \
+        and every replica set has to respond before the client gets a response. Large batches cause garbage \
+        collection pauses on the nodes, and beyond `batch_size_fail_threshold` Cassandra refuses them.",
     fix: "\
-        Send the statements by themselves, several at a time. Batch only the rows of one fact; where a batch \
-        over one partition is meant, make sure that all of its statements name the same key.",
+        Send the statements separately, several at a time. Batch only rows that belong together; if a batch \
+        is meant for one partition, make sure that all of its statements use the same key.",
     before: "BEGIN BATCH\n  INSERT INTO shop.events (sensor, at, value) VALUES (?, ?, ?);\n  -- and 200 more, of other sensors\nAPPLY BATCH;",
-    after: "-- each by itself, several at a time\nINSERT INTO shop.events (sensor, at, value) VALUES (?, ?, ?);",
+    after: "\
+        -- separate statements, several at a time\nINSERT INTO shop.events (sensor, at, value) VALUES (?, ?, \
+        ?);",
     severity: "\
-        By the size of requests at p99, as far as they touch more than one partition or the server refused \
-        some: low from `warn_bytes`, medium from half of `fail_bytes`, high from `fail_bytes`; in ScyllaDB \
-        `scylladb_warn_bytes` and `scylladb_fail_bytes`. Refused ones count as failures. Cassandra measures the \
-        rows to be written, not the request: its numbers are somewhat larger or smaller.",
+        By the size of requests at p99, if they touch more than one partition or the server refused some: \
+        low from `warn_bytes`, medium from half of `fail_bytes`, high from `fail_bytes`; in ScyllaDB, \
+        `scylladb_warn_bytes` and `scylladb_fail_bytes`. Refused batches count as failures. Cassandra \
+        measures the resulting mutations, not the request, so its sizes differ somewhat.",
     thresholds: &[WARN_BYTES, FAIL_BYTES, SCYLLADB_WARN_BYTES, SCYLLADB_FAIL_BYTES],
     needs: "Requests; bound values and the tables' schemas, to leave out batches over one partition.",
     source: "\

@@ -82,21 +82,21 @@ const ABOUT: About = About {
     group: "writes",
     summary: "A batch updates counters.",
     why: "\
-        A counter update is not a plain write: one replica takes a lock, reads the counter's present value, \
-        writes the new one and sends it to the others. In a batch the coordinator does that for every \
-        partition at once and answers when the slowest is done. Counters add: a batch that timed out may have \
-        been counted in part, and a client that sends it again counts that part twice.",
+        A counter update is not a plain write: one replica takes a lock, reads the counter's current value, \
+        writes the new one and sends it to the others. For a batch, the coordinator does that for every \
+        partition at once and responds when the slowest is done. Counters add: a batch that timed out may \
+        have been counted in part, and a client that sends it again counts that part twice.",
     fix: "\
-        Send counter updates by themselves, or add up in the application and write one update for a partition \
-        and a second. Do not let the driver repeat them. Where the number must be right, write events under \
-        their own ids and count those.",
+        Send counter updates separately, or add up in the application and write one update per partition and \
+        second. Do not let the driver retry them. If the number must be exact, write events under their own \
+        ids and count those.",
     before: "BEGIN COUNTER BATCH\n  UPDATE shop.clicks SET n = n + 1 WHERE page = ?;\n  UPDATE shop.clicks SET n = n + 1 WHERE page = ?;\n\
              APPLY BATCH;",
     after: "UPDATE shop.clicks SET n = n + 12 WHERE page = ?;",
     severity: "\
-        Over several partitions by their number at p99: low from two on, medium from `medium_partitions`, \
-        high from `high_partitions`. Over one partition: where batches were sent again after a failure, by their \
-        share, as failures are; else info, if they come steadily.",
+        Over several partitions, by their number at p99: low from two on, medium from `medium_partitions`, \
+        high from `high_partitions`. Over one partition: if batches were sent again after a failure, by \
+        their share, as for failures; else info, if they come steadily.",
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The tables' schemas, to know counters; bound values, to count distinct partitions.",
     source: "Cassandra class `CounterMutation`; CASSANDRA-6504, counters; Cassandra documentation, BATCH: COUNTER",

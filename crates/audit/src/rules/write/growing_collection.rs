@@ -69,7 +69,7 @@ fn with_many_items(
         .times(times)
         .at_most(Severity::Medium);
     let title = format!(
-        "{} of {} to {} replace a collection by one of {some} elements or more, up to {}",
+        "{} of {} to {} replace a collection with one of {some} elements or more, up to {}",
         number::count(times),
         number::plural(pattern.count, "write", "writes"),
         table(pattern),
@@ -171,7 +171,7 @@ fn judge(
         });
     let severity = context.severity(found, &impact);
     let title = format!(
-        "Updates add to `{column}` of `{name}`{}, {} for each partition, and nothing takes anything out",
+        "Updates add to `{column}` of `{name}`{}, {} per partition, and no statement removes anything",
         often(times, context.watch_table(name)),
         match each.round() {
             1.0 => "once".to_owned(),
@@ -189,9 +189,9 @@ fn judge(
 
 const TIMES: Threshold = Threshold {
     name: "additions",
-    unit: "for each partition that was named",
+    unit: "per partition",
     default: 3.0,
-    origin: "cqlens default: a collection that each row gets once does not grow",
+    origin: "cqlens default: a collection that is set once per row does not grow",
 };
 
 const MANY_ITEMS: Threshold = Threshold {
@@ -205,29 +205,32 @@ const TOO_MANY_ITEMS: Threshold = Threshold {
     name: "too_many_elements",
     unit: "elements",
     default: 1_000.0,
-    origin: "cqlens default: as many as a large page of rows, without pages",
+    origin: "cqlens default: as many as the rows of a large page, but without paging",
 };
 
 const ABOUT: About = About {
     id: "growing-collection",
     group: "writes",
-    summary: "Statements add to a collection, and none removes from it, or they write one with many elements.",
+    summary: "Statements add to a collection and none removes from it, or they write one with many elements.",
     why: "\
-        A collection is read as a whole, whatever a query needs of it, and has no pages: it is meant for a few dozen elements. One that \
-        grows with time makes each read of its row slower, until one does not fit into an answer.",
+        A collection is always read as a whole, even if a query needs one element, and has no paging: it is \
+        meant for a few dozen elements. One that grows over time makes each read of its row slower, until it \
+        does not fit into a response.",
     fix: "\
-        Make the elements rows of a table, with a clustering column for what distinguishes them: those have pages, ranges and a TTL each. Where \
-        the collection has a natural bound (the roles of a user), there is nothing to do.",
+        Store the elements as rows of a table, with a clustering column that distinguishes them: rows have \
+        paging, ranges and individual TTLs. If the collection has a natural limit (the roles of a user), \
+        there is nothing to do.",
     before: "UPDATE shop.users SET visited = visited + ? WHERE id = ?;",
     after: "INSERT INTO shop.visits_by_user (user, at, page) VALUES (?, ?, ?) USING TTL 7776000;",
     severity: "\
-        From `additions` for each partition that statements named, where no statement removes elements, sets or deletes the column, deletes \
-        rows or gives a TTL: low, medium at most, for lists; info, low at most, for sets and maps, where the same element may come again. Info for \
-        statements that write collections of `many_elements` or more, low from `too_many_elements`, medium at most.",
+        From `additions` per partition in statements, if no statement removes elements, sets or deletes the \
+        column, deletes rows or sets a TTL: low, medium at most, for lists; info, low at most, for sets and \
+        maps, where the same element may be added repeatedly. Info for statements that write collections of \
+        `many_elements` or more, low from `too_many_elements`, medium at most.",
     thresholds: &[TIMES, MANY_ITEMS, TOO_MANY_ITEMS],
     needs: "\
-        The schema, and all writes to the table: what another program removes is not seen. Elements are counted of collections that are bound \
-        as a whole, from 32 on.",
+        The schema, and all writes to the table: what another program removes is not seen. Elements are \
+        counted in collections that are bound as a whole, from 32 on.",
     source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
 };
 
@@ -270,7 +273,9 @@ mod tests {
             found(&[(ADD, StatementKind::Update)]),
             [(
                 Severity::Low,
-                "Updates add to `visited` of `shop.users`, 10 a second, 6 times for each partition, and nothing takes anything out"
+                "\
+                    Updates add to `visited` of `shop.users`, 10 a second, 6 times per partition, and no \
+                    statement removes anything"
                     .to_owned()
             )]
         );
@@ -290,7 +295,10 @@ mod tests {
             of(1_000),
             [(
                 Severity::Low,
-                "300 of 600 writes to `shop.users` replace a collection by one of 100 elements or more, up to 1,000".to_owned()
+                "\
+                    300 of 600 writes to `shop.users` replace a collection with one of 100 elements or more, \
+                    up to 1,000"
+                    .to_owned()
             )]
         );
         assert_eq!(of(999)[0].0, Severity::Info);

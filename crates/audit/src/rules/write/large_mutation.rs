@@ -101,7 +101,7 @@ fn finding(
         }
     } else {
         format!(
-            "{} of {} to {} hold a value of {} or more, up to {}",
+            "{} of {} to {} contain a value of {} or more, up to {}",
             number::count(large.cells),
             number::plural(pattern.count, "write", "writes"),
             table(pattern),
@@ -141,19 +141,22 @@ const ABOUT: About = About {
     group: "writes",
     summary: "Single writes, or single values, carry megabytes.",
     why: "\
-        A value is kept whole in the memory of the coordinator and of each replica, when it is written, read and compacted: it \
-        goes into the heap, and requests behind it on the connection wait. A write of more than 16 MiB is refused.",
+        The coordinator and each replica hold a value in memory as a whole when it is written, read and \
+        compacted: it fills the heap, and requests behind it on the connection wait. A write of more than 16 \
+        MiB is refused.",
     fix: "\
-        Cut large values into pieces of 256 KiB or so, rows of one partition with a number as the clustering column, and write them \
-        one after the other; or keep them in an object store, and their address here.",
+        Split large values into chunks of about 256 KiB, stored as rows of one partition with a number as \
+        the clustering column, and write them one after the other; or put them into an object store, and \
+        store their address here.",
     before: "INSERT INTO shop.documents (id, content) VALUES (?, ?);",
     after: "INSERT INTO shop.document_parts (id, part, content) VALUES (?, ?, ?);",
     severity: "\
-        Low from `large_bytes` at p99, medium where the p99 reaches `near_limit_bytes`; low where a few executions have a value of `large_bytes`, \
-        also in a batch, or reach the limit. By what those executions cost, not all of the statement.",
+        Low from `large_bytes` at p99, medium if the p99 reaches `near_limit_bytes`; low if a few executions \
+        have a value of `large_bytes`, also in a batch, or reach the limit. By the cost of those executions, \
+        not of the whole statement.",
     thresholds: &[LARGE, NEAR_LIMIT],
     needs: "\
-        Requests: their size as it goes over the wire, which compression makes smaller, and the largest value that each binds.",
+        Requests: their size on the wire, which compression reduces, and the largest bound value of each.",
     source: "cassandra.yaml `max_mutation_size`; Cassandra guardrail `column_value_size` (4.1); ScyllaDB, large cells",
 };
 
@@ -200,7 +203,7 @@ mod tests {
         let rare = found(with_values(document, 3 << 20, 2));
         assert_eq!(
             rare[0].1,
-            "2 of 600 writes to `shop.documents` hold a value of 1 MiB or more, up to 3 MiB"
+            "2 of 600 writes to `shop.documents` contain a value of 1 MiB or more, up to 3 MiB"
         );
         assert_eq!(
             found(with_values(batch(&[], 1, 60), 2 << 20, 60))[0].0,

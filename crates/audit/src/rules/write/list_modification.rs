@@ -37,7 +37,7 @@ impl Rule for ListModification {
             found.push(finding(severity, change, &column, (id, pattern), context).weighing(impact));
         }
         if unknown > 0 {
-            let text = format!("{unknown} writes change elements of columns whose tables are not known");
+            let text = format!("{unknown} writes change elements of columns in unknown tables");
             found.blind(&ABOUT, text);
         }
     }
@@ -143,8 +143,9 @@ fn finding(
     match change {
         Change::ReadsFirst => finding,
         Change::Adds => finding.advice(
-            "Adding reads nothing, but it is not idempotent: a write that timed out and is sent again adds its elements twice. \
-             If order does not matter, use a set; else rows under a clustering column.",
+            "Appending reads nothing, but it is not idempotent: a write that timed out and is sent again \
+             adds its elements twice. If order does not matter, use a set; else rows with a clustering \
+             column.",
         ),
     }
 }
@@ -152,25 +153,25 @@ fn finding(
 const ABOUT: About = About {
     id: "list-modification",
     group: "writes",
-    summary: "A write changes elements of a list, which Cassandra reads before it writes.",
+    summary: "A write changes elements of a list, which Cassandra has to read first.",
     why: "\
         Elements of a list are stored under time-based ids, not under their position. To set or delete the \
-        one at an index, or all of one value, the coordinator first reads the whole list from the replicas, at \
-        the consistency level of the write, to find their ids: a read round trip before each write, and a race \
-        with clients that change the list in between. Appending needs no read, but repeated after a timeout it \
-        appends twice.",
+        element at an index, or all elements with a value, the coordinator first reads the whole list from \
+        the replicas, at the consistency level of the write, to find their ids: a read round trip before \
+        each write, and a race with clients that change the list in between. Appending needs no read, but \
+        repeated after a timeout it appends twice.",
     fix: "\
-        Use a set, or a map from something that identifies the element, or a clustering column: all of them \
-        are written without a read and can be repeated. A short list that is always written as a whole may \
-        be frozen.",
+        Use a set, or a map keyed by something that identifies the element, or a clustering column: all of \
+        these are written without a read and can be retried. A short list that is always written as a whole \
+        may be frozen.",
     before: "CREATE TABLE shop.carts (id uuid PRIMARY KEY, items list<text>);\nUPDATE shop.carts SET items[?] = ? WHERE id = ?;",
     after: "CREATE TABLE shop.cart_items (id uuid, position int, item text, PRIMARY KEY ((id), position));\n\
             UPDATE shop.cart_items SET item = ? WHERE id = ? AND position = ?;",
     severity: "\
-        Medium where the list is read first. Where elements are only added: info, low at most. Nothing for sets \
+        Medium if the list is read first. If elements are only added: info, low at most. Nothing for sets \
         and maps.",
     thresholds: &[],
-    needs: "The tables' schemas, to tell lists from maps and sets.",
+    needs: "The tables' schemas, to distinguish lists from maps and sets.",
     source: "\
         Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
         collections: lists",

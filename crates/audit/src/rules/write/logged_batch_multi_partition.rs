@@ -47,8 +47,8 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         return finding;
     }
     finding.advice(
-        "The right way to keep a few tables that hold the same fact from drifting apart. It costs a second write of all of it, \
-         so keep batches to the tables of one fact.",
+        "This is the right way to keep a few tables with the same data consistent. All data is written \
+         twice, so keep batches to tables that hold the same data.",
     )
 }
 
@@ -57,19 +57,20 @@ const ABOUT: About = About {
     group: "writes",
     summary: "A logged batch writes several partitions.",
     why: "\
-        Before it writes anything, the coordinator stores the whole batch on two other nodes, waits for them, \
-        then sends each partition's writes to its replicas, waits for all of them, and deletes the stored \
-        batch. Everything is written twice, one slow replica holds up the batch, and the deleted batches are \
-        tombstones. What it gives is that all of it happens sooner or later, not that it is faster.",
+        Before it writes anything, the coordinator stores the whole batch on two other nodes and waits for \
+        them; then it sends each partition's writes to its replicas, waits for all of them, and deletes the \
+        stored batch. Everything is written twice, one slow replica delays the batch, and the deleted \
+        batches are tombstones. In return all statements are applied eventually; it is not faster.",
     fix: "\
-        Batch only what must not drift apart: the rows of one fact in the tables that answer its queries. \
-        Send everything else as single statements at the same time; the driver routes each to its replicas.",
+        Batch only rows that must stay consistent: copies of the same data in the tables that serve its \
+        queries. Send everything else as separate statements in parallel; the driver routes each to its \
+        replicas.",
     before: "BEGIN BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  \
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);\nAPPLY BATCH;",
-    after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
+    after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "\
-        By the partitions of one batch at p99: nothing for one; from two on low, or info where they are of \
-        several tables; medium from `medium_partitions`, high from `high_partitions`.",
+        By the partitions per batch at p99: nothing for one; from two on low, or info if they are in several \
+        tables; medium from `medium_partitions`, high from `high_partitions`.",
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
     source: "\

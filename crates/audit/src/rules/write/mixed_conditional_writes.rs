@@ -116,20 +116,21 @@ fn finding(
 const ABOUT: About = About {
     id: "mixed-conditional-writes",
     group: "writes",
-    summary: "The same columns are written with conditions and without.",
+    summary: "The same columns are written both with and without conditions.",
     why: "\
-        A conditional write gets its timestamp from the Paxos round, a plain one from the client's or coordinator's clock. A plain \
-        write does not wait for the rounds that are under way: it may be overwritten by a condition that was decided before, or make one succeed \
-        on a value that is already replaced, without an error for anybody.",
+        A conditional write gets its timestamp from the Paxos round, a plain one from the client's or \
+        coordinator's clock. A plain write does not wait for rounds in progress: it may be overwritten by a \
+        condition that was decided earlier, or let one succeed on a value that has already been replaced, \
+        and no error is raised.",
     fix: "\
-        Write such columns with conditions only, also where they are deleted or renewed (`IF EXISTS`, `IF owner = ?`), or \
-        with none. What needs no condition belongs into columns of its own.",
+        Write such columns only with conditions, even when deleting or renewing them (`IF EXISTS`, `IF owner \
+        = ?`), or always without. Put data that needs no condition into other columns.",
     before: "INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\nUPDATE shop.locks SET owner = ? WHERE name = ?;",
     after: "INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\n\
             UPDATE shop.locks SET owner = ? WHERE name = ? IF owner = ?;",
     severity: "Low, medium at most.",
     thresholds: &[],
-    needs: "The schema and the statements' texts. That the same rows are meant is not checked.",
+    needs: "The schema and the statements' texts. Whether the same rows are written is not checked.",
     source: "Cassandra documentation, lightweight transactions: do not mix with plain writes; Cassandra class `StorageProxy.cas`",
 };
 

@@ -109,5 +109,6 @@ const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
     unit: "partitions at p99",
     default: 50.0,
-    origin: "cqlens default: five times as many as Cassandra warns of; it has no threshold at which it refuses",
+    origin: "\
+        cqlens default: five times Cassandra's warning threshold; Cassandra has no threshold for refusing",
 };

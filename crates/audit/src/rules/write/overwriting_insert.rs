@@ -95,12 +95,12 @@ fn finding(
 ) -> Finding {
     let (overwrites, changes) = (inserted.overwrites(), inserted.changes());
     let with = if changes == 0 {
-        "with the values that it had".to_owned()
+        "with the same values".to_owned()
     } else {
         format!("{} of them with other values", number::count(changes))
     };
     let title = format!(
-        "{} of the INSERTs into `{name}` overwrite a row that was there, {with}{}",
+        "{} of the INSERTs into `{name}` overwrite an existing row, {with}{}",
         number::percent(share(overwrites, inserted.inserts)),
         often(overwrites, context.watch_table(name))
     );
@@ -114,8 +114,8 @@ fn finding(
         .first("overwrites_share", share(overwrites, inserted.inserts));
     if changes == 0 {
         return finding.advice(
-            "The same rows are written again: nothing is lost, but each of them is stored once more until it is \
-             compacted. See whether a job or a retry writes what is known already.",
+            "The same rows are written again: nothing is lost, but each of them is stored once more until it \
+             is compacted. Check for a job or a retry that writes unchanged data.",
         );
     }
     finding
@@ -125,58 +125,61 @@ const FEWEST: Threshold = Threshold {
     name: "fewest",
     unit: "overwrites",
     default: 50.0,
-    origin: "cqlens default: fewer may be the corrections of a day",
+    origin: "cqlens default: fewer may be occasional corrections",
 };
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the INSERTs",
     default: 0.1,
-    origin: "cqlens default: retries and corrections are less",
+    origin: "cqlens default: retries and corrections are fewer",
 };
 
 const LAST_VALUE: Threshold = Threshold {
     name: "last_value",
-    unit: "overwrites for each row",
+    unit: "overwrites per row",
     default: 10.0,
-    origin: "cqlens default: two facts under one key meet a few times; a last value is replaced all the time",
+    origin: "\
+        cqlens default: colliding keys overwrite each other a few times; a last value is replaced all the \
+        time",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
     unit: "of the INSERTs",
     default: 0.3,
-    origin: "cqlens default: every second or third row replaces another one",
+    origin: "cqlens default: every second or third INSERT replaces a row",
 };
 
 const ABOUT: About = About {
     id: "overwriting-insert",
     group: "writes",
-    summary: "INSERTs keep hitting rows that are there already, and replace their values without saying so.",
+    summary: "INSERTs keep overwriting existing rows without an error.",
     why: "\
-        An INSERT in Cassandra does not look whether the row exists: same primary key, same row. Where the key \
-        lacks what distinguishes two things (two guests of one name, two orders of one second), the later one \
-        silently replaces the earlier one, and no error says so. Where it is meant, each row is stored in as \
-        many files as it was written in, and reads merge them.",
+        An INSERT in Cassandra does not check whether the row exists: same primary key, same row. If the key \
+        lacks what distinguishes two things (two guests with the same name, two orders in the same second), \
+        the later one replaces the earlier one without an error. Even where this is intended, each row is \
+        stored in as many SSTables as it was written to, and reads merge them.",
     fix: "\
-        Add to the clustering columns what distinguishes the rows: a number, an id, a time-based UUID. Where \
-        replacing is meant, an upsert is right: accept this finding for the table. Where it must never happen, \
-        and seldom does, write INSERT … IF NOT EXISTS.",
+        Add a clustering column that distinguishes the rows: a number, an id, a time-based UUID. If \
+        replacing rows is intended, an upsert is right: accept this finding for the table. If it must never \
+        happen, and seldom does, use INSERT … IF NOT EXISTS.",
     before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\
              INSERT INTO hotel.reservations_by_guest (name, hotel, room) VALUES (?, ?, ?);",
     after: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, number text, room int,\n  PRIMARY KEY ((name), hotel, number));\n\
             INSERT INTO hotel.reservations_by_guest (name, hotel, number, room) VALUES (?, ?, ?, ?);",
     severity: "\
-        From `some_share` of the INSERTs, where overwrites come steadily; what they cost does not matter, since \
-        rows are lost. Info where the values are the same as before, and where a row was overwritten `last_value` \
-        times on average (such a table keeps the last value on purpose) or fewer than `fewest` times in all. Where values \
-        differ: low, medium from `many_share`; one step down for tables whose rows expire, or that have no clustering columns: \
-        those may be meant to be replaced. Nothing for conditional INSERTs.",
+        From `some_share` of the INSERTs, if overwrites come steadily; cost does not matter, because rows \
+        are lost. Info if the values are the same as before, and if a row was overwritten `last_value` times \
+        on average (such a table keeps the last value on purpose) or fewer than `fewest` times in all. If \
+        values differ: low, medium from `many_share`; one step down for tables whose rows expire, or without \
+        clustering columns, because their rows may be meant to be replaced. Nothing for conditional INSERTs.",
     thresholds: &[SOME_SHARE, MANY_SHARE, LAST_VALUE, FEWEST],
     needs: "\
-        INSERTs that name the whole primary key, under a known schema, and their rows in the same window: rows \
-        that were there before it, and deletes in between, are not seen. Different rows are counted by a \
-        sketch with an error of 2.3 %; only what is beyond the error counts as overwritten. JSON is left out.",
+        INSERTs that specify the whole primary key, with a known schema, and their rows in the same window: \
+        rows that existed before it, and deletes in between, are not seen. Distinct rows are counted by a \
+        sketch with an error of 2.3 %; only the excess over that error counts as overwritten. JSON is left \
+        out.",
     source: "Cassandra: The Definitive Guide, hotel data model: reservations_by_guest; CQL documentation, INSERT",
 };
 
@@ -242,7 +245,7 @@ mod tests {
         let findings = judged("reservations", 200, 50, 50);
         assert_eq!(
             findings[0].title,
-            "75 % of the INSERTs into `hotel.reservations` overwrite a row that was there, with the values that it had, \
+            "75 % of the INSERTs into `hotel.reservations` overwrite an existing row, with the same values, \
              2.5 a minute"
         );
         assert_eq!(findings[0].patterns, [PatternId(1)]);

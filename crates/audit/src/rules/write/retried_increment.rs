@@ -87,7 +87,9 @@ fn finding(
     context: &Context<'_>,
 ) -> Finding {
     let title = format!(
-        "{} of {} were sent again after an answer that leaves open whether they were applied: {} may count twice",
+        "\
+            {} of {} were sent again after a failure that leaves open whether they were applied: {} may \
+            count twice",
         match what {
             "increments" => "Increments",
             _ => "List appends",
@@ -105,16 +107,22 @@ const ABOUT: About = About {
     group: "writes",
     summary: "Counter increments or list appends were sent again although they may have been applied.",
     why: "\
-        After a WRITE_TIMEOUT or a lost connection nobody knows whether the write was applied. Sent again, a plain write makes no \
-        difference, but an increment counts twice and an append stands in the list twice.",
+        After a WRITE_TIMEOUT or a lost connection, the client does not know whether the write was applied. \
+        Repeating a plain write makes no difference, but a repeated increment counts twice, and a repeated \
+        append is in the list twice.",
     fix: "\
-        Tell the driver that these statements are not idempotent, so that its retry policy leaves them alone. What must be exact \
-        is not a counter: write events by id and sum them, or use a set or a map by id instead of a list.",
-    before: "-- marked as idempotent, or with a policy that retries all\nUPDATE shop.views SET n = n + 1 WHERE page = ?;",
+        Mark these statements as not idempotent in the driver, so that its retry policy leaves them alone. \
+        If the number must be exact, do not use a counter: write events by id and sum them; use a set, or a \
+        map by id, instead of a list.",
+    before: "\
+        -- marked as idempotent, or with a policy that retries everything\nUPDATE shop.views SET n = n + 1 \
+        WHERE page = ?;",
     after: "INSERT INTO shop.page_views (page, hour, view_id) VALUES (?, ?, ?);",
-    severity: "By the share of the executions that were sent again, medium where they are a part of the load.",
+    severity: "By the share of repeated executions, medium if they are a part of the load.",
     thresholds: &[],
-    needs: "Requests and responses: the same statement and values from the same host within a second. The schema, for lists.",
+    needs: "\
+        Requests and responses: the same statement and values from the same host within one second. The \
+        schema, for lists.",
     source: "Cassandra documentation, counters; drivers' manuals, idempotence of statements",
 };
 
@@ -149,9 +157,9 @@ mod tests {
     fn what_may_count_twice_is_found() {
         assert_eq!(
             found(INCREMENT, &[Flag::Counter], RetryCause::WriteTimeout),
-            [
-                "Increments of `shop.views` were sent again after an answer that leaves open whether they were applied: 12 may count twice"
-            ]
+            ["\
+                    Increments of `shop.views` were sent again after a failure that leaves open whether they \
+                    were applied: 12 may count twice"]
         );
         assert_eq!(found(APPEND, &[], RetryCause::ConnectionLost).len(), 1);
     }

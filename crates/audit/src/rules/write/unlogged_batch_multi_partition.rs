@@ -39,8 +39,8 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     let finding = with_partitions(finding, pattern);
     if pattern.is(Flag::SeveralTables) && severity < Severity::Medium {
         return finding.advice(
-            "If the tables hold the same fact, make it a logged batch: an unlogged one may write some of them and not the others. \
-             If not, send the statements by themselves.",
+            "If the tables hold the same data, use a logged batch: an unlogged one may write some of them \
+             and not the others. If not, send the statements separately.",
         );
     }
     finding
@@ -51,18 +51,18 @@ const ABOUT: About = About {
     group: "writes",
     summary: "An unlogged batch writes several partitions.",
     why: "\
-        The coordinator takes the batch apart and sends each partition's writes to its replicas, as the \
-        driver would have done, but alone, over one more hop, and it answers when the slowest of all has. \
-        Where single statements spread over all nodes, one node carries the batch. If it fails, the client \
-        does not know which part was written and has to send all of it again.",
+        The coordinator splits the batch and sends each partition's writes to its replicas, as the driver \
+        would have done, but alone and over an extra hop, and it responds when the slowest is done. While \
+        separate statements spread over all nodes, a single node coordinates the whole batch. If it fails, \
+        the client does not know which part was written and has to send all of it again.",
     fix: "\
-        Send the statements by themselves, prepared, several at a time; the driver sends each to a replica. \
-        Batch only writes to one partition: those are one mutation.",
+        Send the statements separately, prepared, several at a time; the driver sends each to a replica. \
+        Batch only writes to one partition, which become a single mutation.",
     before: "BEGIN UNLOGGED BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n\
              APPLY BATCH;",
-    after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
+    after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "\
-        By the partitions of one batch at p99: nothing for one; low from two on, medium from \
+        By the partitions per batch at p99: nothing for one; low from two on, medium from \
         `medium_partitions`, high from `high_partitions`.",
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
@@ -105,7 +105,7 @@ mod tests {
         let flags = [Flag::UnloggedBatch, Flag::SeveralTables];
         let judgement = run(&UnloggedBatchMultiPartition, &window([batch(&flags, 2, 60)]));
         let finding = &judgement.findings[0];
-        assert!(finding.advice.contains("make it a logged batch"));
+        assert!(finding.advice.contains("use a logged batch"));
         assert_eq!(
             finding.title,
             "Unlogged batches write 2 partitions (p99) of `shop.orders` and other tables, 1 a minute"

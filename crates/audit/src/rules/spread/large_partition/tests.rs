@@ -91,7 +91,7 @@ fn a_partition_that_grows_without_end_is_forecast() {
         "{title}"
     );
     assert!(
-        title.contains(", and at this rate has 100,000 rows in "),
+        title.contains(", and at this rate will have 100,000 rows in "),
         "{title}"
     );
 }
@@ -117,7 +117,9 @@ fn what_is_counted_is_forecast_to_the_day_with_the_bucket_that_prevents_it() {
     let (severity, title, bucket) = forecast_of(50);
     assert_eq!(
         title,
-        "One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate has 100,000 rows in 41 days"
+        "\
+            One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have \
+            100,000 rows in 41 days"
     );
     assert_eq!(
         (severity, &*bucket),
@@ -127,7 +129,9 @@ fn what_is_counted_is_forecast_to_the_day_with_the_bucket_that_prevents_it() {
     let (severity, title, bucket) = forecast_of(20_000);
     assert_eq!(
         title,
-        "One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate has 100 MiB in 1 day 23 h"
+        "\
+            One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have 100 \
+            MiB in 1 day 23 h"
     );
     assert_eq!((severity, &*bucket), (Severity::Medium, "-- day: the day of at"));
 }
@@ -229,7 +233,10 @@ fn where_rows_are_large_bytes_are_forecast() {
         unreachable!("one finding")
     };
     assert_eq!(*severity, Severity::Medium);
-    assert!(title.contains(", and at this rate has 100 MiB in "), "{title}");
+    assert!(
+        title.contains(", and at this rate will have 100 MiB in "),
+        "{title}"
+    );
     let by_month = "CREATE TABLE shop.orders (lab text, month date, at timestamp, id int, test text, PRIMARY KEY ((lab, month), at, id));";
     let [(_, title)] = &found(&window, by_month)[..] else {
         unreachable!("one finding")
@@ -270,7 +277,7 @@ fn a_burst_is_info_and_a_few_rows_are_nothing() {
         unreachable!("one finding")
     };
     assert_eq!(*severity, Severity::Info);
-    assert!(title.ends_with("nothing in the key bounds it"), "{title}");
+    assert!(title.ends_with("nothing in the key limits it"), "{title}");
     let mut few = self::window();
     grow(&mut few, 2, 300, DAY_SECONDS);
     assert_eq!(found(&few, ORDERS), []);

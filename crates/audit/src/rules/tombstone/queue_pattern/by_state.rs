@@ -160,7 +160,7 @@ impl<'q, 'a> Queue<'q, 'a> {
             .iter()
             .fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
         let title = format!(
-            "`{}` is used as a queue: {} appended, `{}` changed {}{}, and each read by it passes {}",
+            "`{}` is used as a queue: {} appended, `{}` changed {}{}, and each read by it scans {}",
             self.name,
             number::plural(self.appends, "row", "rows"),
             self.column,
@@ -191,9 +191,9 @@ impl<'q, 'a> Queue<'q, 'a> {
 
     fn passed(&self) -> &'static str {
         match self.index {
-            Some(IndexClass::Sai) => "entries of the index that are out of date",
-            Some(_) => "the deleted entries of its index",
-            None => "the rows that are done",
+            Some(IndexClass::Sai) => "stale index entries",
+            Some(_) => "tombstones of its index",
+            None => "completed rows",
         }
     }
 }
@@ -209,9 +209,10 @@ fn sets(write: &TableWrite<'_>, column: &str) -> bool {
 }
 
 const ADVICE: &str = "\
-    Keep what is to be done in a table of its own, a partition for each span of time such as an hour: append there, work through it in \
-    order from where the last read ended, and delete the partition once all of it is done. The state stays a column of the base \
-    table that nobody searches by. Or use a queue: a log or message broker is made for this.";
+    Keep open work in a separate table with one partition per span of time, such as an hour: append there, \
+    work through it in order from where the last read ended, and delete the partition once all of it is \
+    done. Keep the state as a column of the base table, but do not query by it. Or use a queue: logs and \
+    message brokers are made for this.";
 
 #[cfg(test)]
 mod tests {
@@ -279,8 +280,8 @@ mod tests {
             found(LEGACY, poll(&flags), DONE, 600),
             [(
                 Severity::Medium,
-                "`work.tasks` is used as a queue: 600 rows appended, `state` changed 600 times, 10 a second, and each read by it \
-                 passes the deleted entries of its index"
+                "`work.tasks` is used as a queue: 600 rows appended, `state` changed 600 times, 10 a second, \
+                 and each read by it scans tombstones of its index"
                     .to_owned()
             )]
         );
@@ -299,10 +300,7 @@ mod tests {
             600,
         );
         let title = &found("", filtering, DONE, 600)[0].1;
-        assert!(
-            title.ends_with("each read by it passes the rows that are done"),
-            "{title}"
-        );
+        assert!(title.ends_with("each read by it scans completed rows"), "{title}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn by_counters(found: &mut Findings<'_>, context: &Context<'_>) {
             .fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
         let severity = context.severity(found, &impact);
         let title = format!(
-            "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
+            "One read in a hundred of `{name}` scans {} tombstones or more, according to its nodes",
             number::count(nodes.tombstones_p99)
         );
         let finding = Finding::on_all(&ABOUT, severity, reads, context).title(title);
@@ -82,7 +82,7 @@ pub(super) fn by_short_pages(found: &mut Findings<'_>, context: &Context<'_>, sc
         let of_table = table_of(pattern).and_then(|table| writers.get(&table));
         let writers = of_table.map_or(&[][..], Vec::as_slice);
         let title = format!(
-            "{} of {} ended before {}, {} without a row, though more was to come",
+            "{} of {} ended before {}, {} empty, although more rows followed",
             number::plural(tombstones.short_pages, "page", "pages"),
             table(pattern),
             if tombstones.short_pages == 1 {
