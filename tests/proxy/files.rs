@@ -46,7 +46,7 @@ fn a_malformed_schema_file_is_refused_with_the_place() {
         "CREATE TABLE s.t (k int PRIMARY KEY);\nCREATE TABEL s.u (k int);",
     );
     let text = refused(&["--schema", &file]);
-    assert!(text.contains(&file) && text.contains("mistake"), "{text}");
+    assert!(text.contains(&file) && text.contains("errors"), "{text}");
 }
 
 #[test]

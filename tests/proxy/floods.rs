@@ -57,7 +57,7 @@ fn clients_that_speak_no_tls() {
     let node = silent();
     let proxy = proxy(node.address, &arguments);
     flood(proxy.address, b"\x04\0\0\0\x05\0\0\0\0");
-    is_calm(proxy, "does not speak TLS");
+    is_calm(proxy, "does not use TLS");
 }
 
 #[test]

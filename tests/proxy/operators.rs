@@ -210,7 +210,7 @@ async fn with_tls_and_a_token_operators_may_come_from_anywhere() {
     assert!(!body.contains(renewed), "{body}");
     fs::write(&token, "short").unwrap();
     proxy.signal("HUP");
-    proxy.wait_for_log("those from before stay");
+    proxy.wait_for_log("the previous ones stay");
     let (head, _) = ask(admin, &authority, "POST /drain", &bearer(renewed)).await;
     assert!(head.starts_with("HTTP/1.1 202"), "{head}");
     let ended = proxy.wait(LIMIT);

@@ -111,7 +111,7 @@ fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
         file.write(&settings(new.address, broken));
         proxy.signal("HUP");
         proxy.wait_for_log(why);
-        assert!(proxy.log().contains("those from before stay"), "{}", proxy.log());
+        assert!(proxy.log().contains("the previous ones stay"), "{}", proxy.log());
         assert_eq!(ask(&mut connect(proxy.address)), void(1), "{broken}");
     }
     file.write(&settings(new.address, "username = 'anna'\npassword = 'hunter2'"));

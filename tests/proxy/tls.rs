@@ -465,7 +465,7 @@ async fn certificates_that_change_are_for_those_who_come_later() {
     // What cannot be used changes nothing.
     std::fs::write(&setup.proxy.certificate, "nonsense").unwrap();
     proxy.signal("HUP");
-    until(&proxy, "those from before stay").await;
+    until(&proxy, "the previous ones stay").await;
     setup.connect(proxy.address, None).await.unwrap();
     // Another authority, on the same files: first by a signal, then found by itself.
     for (name, how) in [("second", Some("HUP")), ("third", None)] {

@@ -261,7 +261,7 @@ fn what_does_not_fit_together_is_refused_at_the_start() {
         assert_eq!(started.status.code(), Some(2), "{said}");
         said
     };
-    assert!(refused(&["--client-tls-cert", text(certificate)]).contains("2 and 1 are given"));
+    assert!(refused(&["--client-tls-cert", text(certificate)]).contains("got 2 and 1"));
     assert!(refused(&["--client-tls-crl", "list"]).contains("--client-tls-ca"));
     assert!(refused(&["--client-tls-min-version", "1.1"]).contains("[possible values: 1.2, 1.3]"));
     let with = |file: &Path| refused(&[&ca[..], &["--client-tls-crl", text(file)]].concat());

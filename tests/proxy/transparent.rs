@@ -125,7 +125,7 @@ fn inside_a_network_of_its_own() {
     // Rules that take what cqlens sends as well.
     run("nft add rule inet t out tcp dport 9042 redirect to :9142");
     assert_eq!(answered("127.0.0.99:0", nodes[0]), "");
-    proxy.wait_for_log("it is cqlens' own connection to 127.20.0.1:9042, which was redirected back to it");
+    proxy.wait_for_log("it is cqlens' own connection to 127.20.0.1:9042, redirected back to cqlens");
     run("nft flush chain inet t out");
     run("nft add rule inet t out ip saddr 127.0.0.99 tcp dport 9042 redirect to :9142");
     assert!(answered("127.0.0.99:0", nodes[1]).starts_with("127.20.0.2:9042"));

@@ -96,5 +96,5 @@ fn what_the_first_window_finds_is_still_said_at_the_end() {
     let file = place.write("both.pcap", &capture.plain());
     let report = place.sniff(&[&file], &["--window", "1s"]);
     let notices = report.report()["notices"].to_string();
-    assert!(notices.contains("speak TLS"), "{notices}");
+    assert!(notices.contains("use TLS"), "{notices}");
 }

@@ -156,7 +156,7 @@ impl Access {
         match self.renew() {
             Ok(()) => tracing::info!("token and certificate of the admin listener read again"),
             Err(error) => tracing::warn!(
-                "token and certificate of the admin listener cannot be used, those from before stay: {error:#}"
+                "the token and certificate of the admin listener cannot be used, the previous ones stay: {error:#}"
             ),
         }
     }
