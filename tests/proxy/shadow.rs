@@ -198,11 +198,11 @@ fn conditional_writes_counters_and_definitions_are_copied_where_a_setting_names_
     ];
     let runtime = runtime();
     let counter = "CREATE TABLE k.c (a int PRIMARY KEY, n counter);";
-    for allowed in 0..STATEMENTS.len() {
+    for (allowed, (setting, _, _)) in STATEMENTS.into_iter().enumerate() {
         for (keyspace, is_sent) in [("k", true), ("other", false)] {
             let (first, other) = (node(&runtime, counter), node(&runtime, counter));
             let folder = tempfile::tempdir().unwrap();
-            let arguments = [STATEMENTS[allowed].0, keyspace];
+            let arguments = [setting, keyspace];
             let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
             let mut client = runtime.block_on(connect(proxy.address));
             for (_, statement, _) in STATEMENTS {

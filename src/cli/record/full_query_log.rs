@@ -67,10 +67,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     })?;
     let mut from_log = FromLog::new(args.keyspace.as_deref());
-    let dumps = args.captures.captures.iter();
-    let read: anyhow::Result<()> = dumps
-        .map(|path| read(path, &mut from_log, &recording, &left_out, &is_to_end))
-        .collect();
+    let mut dumps = args.captures.captures.iter();
+    let read = dumps.try_for_each(|path| read(path, &mut from_log, &recording, &left_out, &is_to_end));
     let recorded = recording.end(PATIENCE.first);
     end.done();
     read?;

@@ -52,10 +52,10 @@ pub(in crate::cli) struct Args {
     /// Findings that are gone since then are listed.
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(super) baseline: Option<PathBuf>,
-    /// Show what a second cluster has answered: the comparison of a shadow or a replay, in its JSON form
+    /// Add the comparison of a shadow or replay with a second cluster (JSON)
     ///
-    /// As --shadow-report of `cqlens proxy` and --output of `cqlens replay` write it.
-    #[arg(long, value_name = "FILE", help_heading = "Review")]
+    /// `cqlens proxy --shadow-report` and `cqlens replay --output` write it.
+    #[arg(long, value_name = "FILE", help_heading = "Review", hide_short_help = true)]
     pub(super) comparison: Option<PathBuf>,
     /// Exit with code 1 on findings of this severity or above
     ///
