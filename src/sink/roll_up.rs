@@ -148,7 +148,8 @@ impl Worker {
         if due.is_early && !std::mem::replace(&mut self.is_tight, true) {
             let folder = self.folder.display();
             tracing::warn!(
-                "snapshots in {folder} take up nearly as much as `keep-bytes` says: the oldest become hours and days before                  `keep-minutes` and `keep-hours` say so"
+                "snapshots in {folder} nearly fill `keep-bytes`: the oldest are merged into hours and days earlier than \
+                 `keep-minutes` and `keep-hours` say"
             );
         }
     }

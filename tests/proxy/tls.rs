@@ -471,14 +471,14 @@ async fn certificates_that_change_are_for_those_who_come_later() {
     for (name, how) in [("second", Some("HUP")), ("third", None)] {
         let authority = Authority::new(setup.folder.path(), name);
         let issued = authority.issue(&format!("{name}-proxy"), &["127.0.0.1"]);
-        let read = proxy.log().matches("read again").count();
+        let read = proxy.log().matches("keys reloaded").count();
         std::fs::copy(&issued.key, &setup.proxy.key).unwrap();
         std::fs::copy(&issued.certificate, &setup.proxy.certificate).unwrap();
         if let Some(signal) = how {
             proxy.signal(signal);
         }
         let deadline = Instant::now() + LIMIT;
-        while proxy.log().matches("read again").count() == read {
+        while proxy.log().matches("keys reloaded").count() == read {
             assert!(Instant::now() < deadline, "{}", proxy.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -273,5 +273,5 @@ fn what_does_not_fit_together_is_refused_at_the_start() {
         "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
     )
     .unwrap();
-    assert!(with(&broken).contains("broken.crl holds a list of revoked certificates that cannot be used"));
+    assert!(with(&broken).contains("broken.crl contains a list of revoked certificates that cannot be used"));
 }

@@ -139,7 +139,7 @@ impl Access {
     pub(super) fn guard(&self, listener: TcpListener) -> anyhow::Result<AdminListener> {
         let address = listener
             .local_addr()
-            .context("cannot tell the address of the admin listener")?;
+            .context("cannot determine the address of the admin listener")?;
         self.args.check(Some(address))?;
         Ok(match &self.tls {
             Some(acceptor) => AdminListener::Tls(listener, acceptor.clone()),

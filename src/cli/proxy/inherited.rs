@@ -41,7 +41,7 @@ impl Inherited {
             listener.set_nonblocking(true)?;
             let address = listener
                 .local_addr()
-                .with_context(|| format!("cannot tell the address of socket {index} of LISTEN_FDS"))?;
+                .with_context(|| format!("cannot determine the address of socket {index} of LISTEN_FDS"))?;
             sockets.push(InheritedSocket { address, listener });
         }
         Ok(Self(sockets))

@@ -141,7 +141,7 @@ impl Running {
                 tracing::warn!("shadow: the last report was not written");
             }
             if !self.writer.write_again().await {
-                tracing::warn!("report: the last of what the shadow has answered is missing");
+                tracing::warn!("report: the last responses of the shadow are missing");
             }
         }
         self.control.end(&self.live).await;

@@ -175,7 +175,7 @@ impl Window {
             return;
         }
         if self.sources.len() > 1 {
-            let notice = "A snapshot of an older version does not tell when each of its sources watched: rates take all \
+            let notice = "A snapshot of an older version does not say when each of its sources watched: rates take all \
                           of them to have watched all the time.";
             self.coverage.notices.insert(notice.to_owned());
             return self.observe(self.end.duration_since(self.start));

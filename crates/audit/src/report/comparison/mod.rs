@@ -285,7 +285,7 @@ impl Comparison {
     pub fn coverage(&self) -> Vec<String> {
         let totals = &self.totals;
         let mut lines = vec![format!(
-            "{}, {} compared, {} of these the same only when asked again",
+            "{}, {} compared, {} of these equal only when repeated",
             number::plural(totals.executions, "request", "requests"),
             number::plural(totals.compared, "result", "results"),
             number::count(totals.agreed_later),
@@ -304,7 +304,7 @@ impl Comparison {
         );
         if totals.noise.asked > 0 {
             lines.push(format!(
-                "asked the first cluster twice: {}, {} of these differed",
+                "repeated on the first cluster: {}, {} of these differed",
                 number::plural(totals.noise.asked, "time", "times"),
                 number::count(totals.noise.differed)
             ));
@@ -378,7 +378,7 @@ impl ComparedPattern {
         });
         let mut ways = ways.collect::<Vec<_>>().join(", ");
         if self.is_noise {
-            ways += "; no more often than two answers of the first cluster differ";
+            ways += "; no more often than two responses of the first cluster differ";
         }
         ways
     }
