@@ -76,8 +76,7 @@ pub(super) struct Cli {
 /// The heading of what every command takes.
 const EVERYWHERE: &str = "Global options";
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   See what a report looks like, without a cluster:
       cqlens demo
   Audit live traffic:

@@ -19,8 +19,7 @@ pub(super) struct Args {
     shell: Shell,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Bash, for yourself:
       folder=~/.local/share/bash-completion/completions
       mkdir -p $folder && cqlens completions bash > $folder/cqlens

@@ -42,8 +42,7 @@ pub(in crate::cli) struct Args {
     fail_on_new: Option<Severity>,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Yesterday and today:
       cqlens diff snapshots/yesterday snapshots/today
   A comment for a pull request, and an exit code for CI:

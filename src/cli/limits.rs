@@ -182,16 +182,14 @@ impl Descriptors {
                 descriptors,
                 holds,
                 max_connections = asked,
-                "\
-                    the limit of file descriptors (ulimit -n, LimitNOFILE) is too low for max-connections: \
+                "the limit of file descriptors (ulimit -n, LimitNOFILE) is too low for max-connections: \
                     clients may have to wait"
             );
         } else if asked == holds && asked < Policy::MAX_CONNECTIONS {
             tracing::warn!(
                 descriptors,
                 max_connections = asked,
-                "\
-                    the limit of file descriptors (ulimit -n, LimitNOFILE) allows fewer connections than the \
+                "the limit of file descriptors (ulimit -n, LimitNOFILE) allows fewer connections than the \
                     default"
             );
         }

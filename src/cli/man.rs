@@ -25,8 +25,7 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Read the manual page without installing it:
       cqlens man | man -l -
   Install the pages of all commands, for yourself:

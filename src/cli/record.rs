@@ -34,8 +34,7 @@ pub(in crate::cli) struct Args {
     record: RecordArgs,
 }
 
-pub(in crate::cli) const ENDING: &str = "\
-Examples:
+pub(in crate::cli) const ENDING: &str = "Examples:
   Record the traffic of a capture, to be replayed on another cluster:
       cqlens record traffic.pcap --record-values -o recording
   Cassandra's full query log, to be replayed:

@@ -43,8 +43,7 @@ enum RulesFormat {
     Json,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Explain a rule:
       cqlens rules allow-filtering
   Thresholds in force, for a script:

@@ -159,8 +159,7 @@ impl TlsArgs {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());
         ensure!(
             certificates == keys,
-            "\
-                each --client-tls-cert needs its --client-tls-key, in the same order: got {certificates} and \
+            "each --client-tls-cert needs its --client-tls-key, in the same order: got {certificates} and \
                 {keys}"
         );
         if certificates == 0 {

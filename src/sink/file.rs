@@ -160,8 +160,7 @@ fn parts(path: &Path) -> Vec<std::ffi::OsString> {
 
 fn foreign(link: &Path, owner: u32) -> io::Error {
     let text = format!(
-        "\
-            {} is a symbolic link of user {owner}, who could make this process overwrite any file: cqlens \
+        "{} is a symbolic link of user {owner}, who could make this process overwrite any file: cqlens \
             does not follow it",
         link.display()
     );

@@ -8,4 +8,4 @@ mod snapshot_file;
 pub use file::{directory, remove_leftovers, replace};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};
-pub use snapshot_file::{SNAPSHOT_ENDINGS, compress};
+pub use snapshot_file::{SNAPSHOT_ENDINGS, compress, snapshots_in};

@@ -15,6 +15,27 @@ use cqlens_audit::window::{Snapshot, SnapshotError};
 /// How snapshot files end: plain ones, which earlier versions wrote, and compressed ones.
 pub const SNAPSHOT_ENDINGS: [&str; 2] = [".cqlens.json", ".cqlens.json.gz"];
 
+/// The snapshots in a folder, those that are being written left out; their names, and so they, sort by time and source.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn snapshots_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        if is_snapshot && !name.starts_with('.') {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
 /// A snapshot of one source; they sort by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SnapshotFile {

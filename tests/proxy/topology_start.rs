@@ -74,8 +74,7 @@ fn a_process_that_is_to_refuse_does_not_start_without_a_cluster() {
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(
             error.contains(
-                "\
-                start-without-cluster: no node accepts a control connection: cannot connect to 127.99.1.1:1"
+                "start-without-cluster: no node accepts a control connection: cannot connect to 127.99.1.1:1"
             ),
             "{error}"
         );

@@ -45,8 +45,7 @@ const BY_EXAMPLE: &[&str] = &["unprepared-statement"];
 
 /// Settings with which no latency changes what a rule says: it is taken at two places here, and on a machine
 /// with other work only one of them may see half a second.
-pub(crate) const WHATEVER_THE_LATENCY: &str = "\
-[severity]
+pub(crate) const WHATEVER_THE_LATENCY: &str = "[severity]
 large_share = 1.0
 small_share = 1e-12
 negligible_share = 1e-12

@@ -12,30 +12,37 @@ pub type ColumnTypes = Arc<[(String, String)]>;
 pub struct ColumnTypesCache {
     /// Without keyspace and table, and with them.
     known: [HashMap<Box<[u8]>, ColumnTypes>; 2],
+    /// Of all keys together.
+    bytes: usize,
 }
 
 impl ColumnTypesCache {
-    /// All are forgotten where there are more.
-    const MOST: usize = 1_000;
-    /// Bytes of one that is kept: tables with hundreds of columns have as many.
-    const MOST_BYTES: usize = 16 << 10;
+    /// Bytes of the keys, beyond which all are forgotten: about 2,000 statements. In words they take three times as much.
+    const MOST_BYTES: usize = 256 << 10;
+    /// Bytes of one key that is kept: tables with hundreds of columns have as many.
+    const MOST_OF_ONE: usize = 16 << 10;
 
     /// The names and types of columns.
     pub fn of(&mut self, columns: ColumnSpecs<'_>) -> ColumnTypes {
-        let known = &mut self.known[usize::from(columns.global_table().is_none())];
+        let place = usize::from(columns.global_table().is_none());
         let bytes = columns.as_bytes();
-        if let Some(types) = known.get(bytes) {
+        if let Some(types) = self.known[place].get(bytes) {
             return Arc::clone(types);
         }
         let described = |column: ColumnSpec<'_>| (column.name.to_owned(), column.column_type.to_string());
         let types: ColumnTypes = columns.iter().map(described).collect();
-        if bytes.len() <= Self::MOST_BYTES {
-            if known.len() >= Self::MOST {
-                known.clear();
-            }
-            known.insert(bytes.into(), Arc::clone(&types));
+        if bytes.len() <= Self::MOST_OF_ONE {
+            self.keep(place, bytes, &types);
         }
         types
+    }
+
+    fn keep(&mut self, place: usize, bytes: &[u8], types: &ColumnTypes) {
+        if self.bytes + bytes.len() > Self::MOST_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += bytes.len();
+        self.known[place].insert(bytes.into(), Arc::clone(types));
     }
 }
 
@@ -77,13 +84,21 @@ mod tests {
     #[test]
     fn no_more_are_kept_than_there_is_room_for() {
         let mut cache = ColumnTypesCache::default();
-        for number in 0..3 * ColumnTypesCache::MOST {
+        let keys = |cache: &ColumnTypesCache| -> usize {
+            let known = cache.known.iter().flat_map(HashMap::keys);
+            known.map(|key| key.len()).sum()
+        };
+        let mut most = 0;
+        for number in 0..3 * ColumnTypesCache::MOST_BYTES / 20 {
             cache.of(specs(["t", "t"], &format!("a{number}"), &CqlType::Int).columns());
+            assert_eq!(keys(&cache), cache.bytes);
+            most = most.max(cache.bytes);
+            assert!(most <= ColumnTypesCache::MOST_BYTES);
         }
-        assert!(cache.known[0].len() <= ColumnTypesCache::MOST);
-        let long = "a".repeat(ColumnTypesCache::MOST_BYTES);
-        let before = cache.known[0].len();
+        assert!(most > ColumnTypesCache::MOST_BYTES / 2);
+        let long = "a".repeat(ColumnTypesCache::MOST_OF_ONE);
+        let before = cache.bytes;
         cache.of(specs(["t", "t"], &long, &CqlType::Int).columns());
-        assert_eq!(cache.known[0].len(), before);
+        assert_eq!(cache.bytes, before);
     }
 }

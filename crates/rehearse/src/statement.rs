@@ -7,9 +7,7 @@ use std::{
 
 use cqlens_cql::syntax::{
     Template,
-    ast::{
-        Body, Comparand, Dropped, Kind, Modification, Name, QualifiedName, Select, Selection, Statement, Term,
-    },
+    ast::{Body, Comparand, Dropped, Modification, Name, QualifiedName, Select, Selection, Statement, Term},
     parse,
 };
 
@@ -124,7 +122,7 @@ fn tables<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'
         Body::CreateView(create) => vec![&create.view, &create.base],
         Body::AlterView(alter) => vec![&alter.view],
         Body::Drop(drop) if drop.dropped != Dropped::Keyspace => vec![&drop.name],
-        Body::Other(other) if is_of_keyspace(other.kind) => other.object.iter().collect(),
+        Body::Other(other) if other.kind.is_of_keyspace_object() => other.object.iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -137,20 +135,6 @@ fn keyspace<'s, 'text>(statement: &'s Statement<'text>) -> Option<&'s Name<'text
         Body::Drop(drop) if drop.dropped == Dropped::Keyspace => Some(&drop.name.name),
         _ => None,
     }
-}
-
-/// Whether a statement is about a part of a keyspace: roles, permissions and service levels are of the cluster.
-fn is_of_keyspace(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::CreateFunction
-            | Kind::DropFunction
-            | Kind::CreateAggregate
-            | Kind::DropAggregate
-            | Kind::CreateTrigger
-            | Kind::DropTrigger
-            | Kind::PruneView
-    )
 }
 
 fn unstable(statement: &Statement<'_>) -> Unstable {

@@ -44,8 +44,7 @@ pub(super) struct Args {
     format: Option<Format>,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   See what a report looks like:
       cqlens demo
   The same for programs:

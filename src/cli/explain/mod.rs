@@ -82,8 +82,7 @@ pub(super) struct Args {
     files: Vec<PathBuf>,
 }
 
-const AS_A_LINTER: &str = "\
-Examples:
+const AS_A_LINTER: &str = "Examples:
   A linter for CQL in source trees and CI:
       cqlens explain --schema schema.cql --fail-on medium queries/*.cql
       cqlens explain --keyspace shop --fail-on medium migrations/

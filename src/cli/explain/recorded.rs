@@ -12,8 +12,8 @@ use cqlens_rehearse::exchange::{RecordedExchange, RecordedStatement, RecordedVal
 use cqlens_rehearse::recording::{RecordingError, RecordingReader, SNAPSHOTS, Statement};
 use serde_json::{Value, json};
 
-use super::source::SourceText;
-use crate::{cli::log, sink::SNAPSHOT_ENDINGS};
+use super::{source::SourceText, touched::hex};
+use crate::{cli::log, sink::snapshots_in};
 
 /// The distinct statements of a recording: one script for each keyspace of unqualified names, since nothing ends a USE.
 ///
@@ -60,14 +60,7 @@ fn script(statements: &[Statement]) -> String {
 
 /// The schema of the latest snapshot of a recording that has one, with its file and its text.
 pub(super) fn schema(recording: &Path) -> Option<(PathBuf, (Schema, String))> {
-    let entries = fs::read_dir(recording.join(SNAPSHOTS)).ok()?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| {
-        let name = path.to_string_lossy();
-        SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending))
-    });
-    // Their names begin with their times.
-    paths.sort();
+    let paths = snapshots_in(&recording.join(SNAPSHOTS)).ok()?;
     let mut schemas = paths.into_iter().rev().take(MOST_LOOKED_AT).filter_map(|path| {
         let text = Snapshot::read(fs::File::open(&path).ok()?).ok()?.schema;
         let (schema, _) = Schema::read_cql(&text);
@@ -152,11 +145,7 @@ fn bound(value: &RecordedValue) -> Option<Value> {
         return None;
     }
     Some(match &value.content {
-        ValueContent::Bytes(bytes) => bytes
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-            .into(),
+        ValueContent::Bytes(bytes) => hex(bytes).into(),
         ValueContent::Null => Value::Null,
         ValueContent::NotSet => "unset".into(),
         ValueContent::Hashed { .. } => return None,

@@ -77,7 +77,8 @@ impl PartitionsTouched {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// As records have values.
+pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes
         .iter()

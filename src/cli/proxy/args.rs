@@ -135,8 +135,7 @@ pub(in crate::cli) struct Args {
 
 const MORE: &str = "These are the common options: `cqlens proxy --help` has all of them, with examples.";
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Forward to one node, and keep a report current:
       cqlens proxy --upstream 10.0.0.1 --report report.html
   Keep a snapshot of every minute, for `cqlens report`:

@@ -225,8 +225,7 @@ mod tests {
         assert_eq!(
             error,
             format!(
-                "\
-                LISTEN_FDS: a socket for {third_address} was passed, but cqlens is not set to listen there"
+                "LISTEN_FDS: a socket for {third_address} was passed, but cqlens is not set to listen there"
             )
         );
         let cluster = [

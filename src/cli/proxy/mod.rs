@@ -93,8 +93,7 @@ pub(super) fn run(
         .feeding(feed);
     if !args.keeps_anything() {
         tracing::warn!(
-            "\
-                the audit keeps nothing: --report writes a report, --snapshot-dir keeps every window, \
+            "the audit keeps nothing: --report writes a report, --snapshot-dir keeps every window, \
                 --record keeps requests, --admin serves probes and operators"
         );
     }

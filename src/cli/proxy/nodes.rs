@@ -79,8 +79,7 @@ impl Running {
             .idle(|address| self.serving.route(address).is_some());
         problems.extend(unserved.map(|address| {
             let text = format!(
-                "\
-                    LISTEN_FDS: no node has the listener {address}: clients that connect there have to wait \
+                "LISTEN_FDS: no node has the listener {address}: clients that connect there have to wait \
                     for one"
             );
             Problem::of_cluster(text)

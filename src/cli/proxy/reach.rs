@@ -27,8 +27,7 @@ impl Reach {
     pub(super) fn notice(&self, cluster: &Cluster) -> Option<String> {
         if cluster.nodes.is_empty() {
             return Some(
-                "\
-                    Whether traffic bypasses this proxy is not known: no node has reported the nodes of the \
+                "Whether traffic bypasses this proxy is not known: no node has reported the nodes of the \
                     cluster."
                     .to_owned(),
             );
@@ -71,8 +70,7 @@ fn past(cluster: &Cluster, transparent: &Transparent) -> Option<String> {
     let others: Vec<_> = cluster.nodes.iter().filter(|node| !is_redirected(node)).collect();
     let first = others.first()?;
     Some(format!(
-        "\
-            Of {} nodes, connections to {} were redirected to this proxy so far: traffic to {}{} is not in \
+        "Of {} nodes, connections to {} were redirected to this proxy so far: traffic to {}{} is not in \
             this report.",
         cluster.nodes.len(),
         cluster.nodes.len() - others.len(),

@@ -60,10 +60,9 @@ impl Running {
         };
         match &reloaded {
             Ok(changes) => say(changes),
-            Err(error) => tracing::error!(
-                "\
-                the new settings cannot be used, the previous ones stay: {error:#}"
-            ),
+            Err(error) => {
+                tracing::error!("the new settings cannot be used, the previous ones stay: {error:#}")
+            }
         }
         supervisor::ready();
         let told = reloaded.map_err(|error| format!("{error:#}"));

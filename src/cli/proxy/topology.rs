@@ -184,8 +184,7 @@ impl TopologyArgs {
         let upstream = match upstream {
             [upstream] => upstream.clone(),
             several => bail!(
-                "\
-                    upstream: {} are {}, but passthrough supports one node behind one listener: use topology \
+                "upstream: {} are {}, but passthrough supports one node behind one listener: use topology \
                     = cluster, or route",
                 several.join(", "),
                 several.len()

@@ -140,8 +140,7 @@ impl ReportWriter {
             Ok(begun) => begun?,
             Err(_timeout) => {
                 tracing::warn!(
-                    "\
-                    report: the first one is not written yet, everything else continues meanwhile"
+                    "report: the first one is not written yet, everything else continues meanwhile"
                 )
             }
         }

@@ -60,10 +60,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let source = args.captures.source();
     let recording = Recording::begin(&args.output, &args.record, &source, key, &left_out, true)?;
     let is_to_end = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&is_to_end);
+    let ended_by_signal = Arc::clone(&is_to_end);
     let end = signals::listen(PATIENCE, move |asked| {
         if let SignalRequest::Stop(_) = asked {
-            told.store(true, Ordering::Relaxed);
+            ended_by_signal.store(true, Ordering::Relaxed);
         }
     })?;
     let mut from_log = FromLog::new(args.keyspace.as_deref());

@@ -165,8 +165,7 @@ pub(in crate::cli) struct Args {
     tls: UpstreamTlsArgs,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   The reads of a recording, four times as fast, compared with what was recorded:
       cqlens replay recording --to 10.1.0.1 --speed 4
   Two versions beside each other, with an exit code for CI:

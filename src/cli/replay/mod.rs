@@ -134,12 +134,12 @@ async fn send(
     };
     let (sender, exchanges) = mpsc::channel(PIECES_AHEAD);
     let renames = args.renames();
-    let (tell, losses) = oneshot::channel();
+    let (sender_of_losses, losses) = oneshot::channel();
     thread::Builder::new()
         .name("recording".to_owned())
         .spawn(move || {
-            // Nobody listens where the replay has ended before.
-            let _ = tell.send(read(recording, key, renames, &sender));
+            // Not received if the replay has ended before.
+            let _ = sender_of_losses.send(read(recording, key, renames, &sender));
         })
         .context("no thread")?;
     let pace = replay(exchanges, &mut rehearsal, settings, progress).await;
@@ -179,10 +179,10 @@ const SPARE: usize = 4_096;
 const PIECE: usize = 256;
 const PIECES_AHEAD: usize = 32;
 
-/// How long the reader of a recording may take to see that nobody wants more of it.
+/// How long the reader of a recording may take to notice that the replay has ended.
 const READER: Duration = Duration::from_secs(1);
 
-/// Reads the recording in a thread of its own, until its receiver is gone; what the recording lacks.
+/// Reads the recording until its receiver is gone; what the recording lacks.
 fn read(
     mut recording: RecordingReader,
     key: DigestKey,

@@ -67,8 +67,7 @@ pub(in crate::cli) struct Args {
     pub(super) fail_on_new: Option<Severity>,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   The last seven days as a page:
       cqlens report snapshots --since 7d -o week.html
   One table, the worst ten problems:

@@ -12,7 +12,7 @@ use super::{
     merged::{Choice, Merged},
     progress::Progress,
 };
-use crate::sink::SNAPSHOT_ENDINGS;
+use crate::sink::{SNAPSHOT_ENDINGS, snapshots_in};
 use cqlens_audit::{
     number,
     window::{Snapshot, SnapshotError},
@@ -261,22 +261,13 @@ pub(super) fn files(named: &[PathBuf]) -> anyhow::Result<Vec<FoundFile>> {
 }
 
 fn listed(folder: &Path) -> anyhow::Result<Vec<FoundFile>> {
-    let context = || format!("cannot read the folder {}", folder.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).with_context(context)? {
-        let path = entry.with_context(context)?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
-        if is_snapshot && !name.starts_with('.') {
-            files.push(FoundFile {
-                path,
-                is_listed: true,
-            });
-        }
-    }
+    let paths =
+        snapshots_in(folder).with_context(|| format!("cannot read the folder {}", folder.display()))?;
+    let found = |path| FoundFile {
+        path,
+        is_listed: true,
+    };
+    let files: Vec<_> = paths.into_iter().map(found).collect();
     ensure!(
         !files.is_empty(),
         "the folder {} holds no *{}",

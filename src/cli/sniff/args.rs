@@ -51,8 +51,7 @@ pub(in crate::cli) struct Args {
     pub(super) tls: UpstreamTlsArgs,
 }
 
-const ENDING: &str = "\
-Examples:
+const ENDING: &str = "Examples:
   Audit a capture:
       cqlens sniff traffic.pcap --schema schema.cql --report report.html
   Audit while capturing:

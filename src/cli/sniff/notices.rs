@@ -46,8 +46,7 @@ pub(super) const OF_UNTIMED: &str = "Packets in these captures have no timestamp
 /// Why the named node gives no schema.
 pub(super) fn contact(trouble: &str) -> String {
     format!(
-        "\
-            The node of --contact could not be queried: {trouble}. Only the information in the captures and \
+        "The node of --contact could not be queried: {trouble}. Only the information in the captures and \
             --schema is known."
     )
 }

@@ -155,8 +155,7 @@ fn unwatched(window: &Window) -> Option<String> {
         .collect();
     (!shown.is_empty()).then(|| {
         format!(
-            "\
-                Nothing was observed for {} of the time; the longest gaps (UTC): {}. Rates refer to the \
+            "Nothing was observed for {} of the time; the longest gaps (UTC): {}. Rates refer to the \
                 observed time.",
             number::seconds(all),
             shown.join(", ")

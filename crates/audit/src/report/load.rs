@@ -160,8 +160,7 @@ impl LoadReport {
             ));
         }
         Some(format!(
-            "\
-                The busiest {}th of the ring, starting at token {}, has {} of the partitions read and \
+            "The busiest {}th of the ring, starting at token {}, has {} of the partitions read and \
                 written: {} times the mean.",
             ring.slices,
             ring.hottest.first_token,
@@ -178,8 +177,7 @@ impl LoadReport {
         );
         (self.without_keys > 0).then(|| {
             format!(
-                "\
-                    {executions} partitions (scans, index reads, unknown keys): those are not counted for \
+                "{executions} partitions (scans, index reads, unknown keys): those are not counted for \
                     any node."
             )
         })

@@ -490,8 +490,7 @@ fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "\n## Nodes\n\n{}\n", load::MEANING)?;
     writeln!(
         to,
-        "\
-            | Node | Data centre · rack | Coordinated | Share | Partitions read | Partitions written | \
+        "| Node | Data centre · rack | Coordinated | Share | Partitions read | Partitions written | \
             Against the mean of its data centre |"
     )?;
     writeln!(to, "| --- | --- | ---: | ---: | ---: | ---: | ---: |")?;

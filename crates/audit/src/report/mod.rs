@@ -144,7 +144,7 @@ pub struct Report {
     /// Models beside each other, where who sent the traffic has said which operations are the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chapters: Vec<Chapter>,
-    /// What a second cluster has answered to the same requests; absent where none was asked.
+    /// The comparison with a second cluster; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
     /// What was seen and what was not.

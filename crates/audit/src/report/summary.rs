@@ -56,8 +56,7 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
     let (headline, detail) = if facts.coverage.requests == 0 && facts.patterns.is_empty() {
         (
             "No requests were seen.".to_owned(),
-            "\
-                There is nothing to say about the data model: is the application's traffic going through \
+            "There is nothing to say about the data model: is the application's traffic going through \
                 cqlens?"
                 .to_owned(),
         )
@@ -65,8 +64,7 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
         (
             "No application statements were seen.".to_owned(),
             format!(
-                "\
-                    {} passed, all of them sent by drivers and tools themselves: there is nothing to say \
+                "{} passed, all of them sent by drivers and tools themselves: there is nothing to say \
                     about the data model.",
                 number::plural(facts.coverage.requests, "request", "requests")
             ),

@@ -1,7 +1,7 @@
 //! How much detail of a window goes into its file, and into those of hours and days.
 //!
-//! What is counted stays as it is. Partitions that nobody would call heavy, rows of a sample and steps of histograms are
-//! what files are made of; of these, less is kept as windows age.
+//! What is counted stays as it is. Most of a file are light partitions, rows of samples and steps of histograms; of
+//! these, less is kept as windows age.
 
 use super::{Distribution, Window};
 
@@ -24,7 +24,7 @@ impl Detail {
     pub(super) const WEIGHTS: usize = 6;
 
     /// Rows in the sample of a table. Those of several windows together are as many as there is room for, whatever each
-    /// has; from a few minutes alone nobody can tell how partitions grow.
+    /// has; a few minutes alone do not show how partitions grow.
     pub(super) fn rows(self) -> u16 {
         match self {
             Self::Observed => 24,

@@ -325,6 +325,28 @@ const MAX_ERROR_CODES: usize = 64;
 /// How many clients a pattern tells apart; the others are counted under `(others)`.
 const MAX_CLIENTS: usize = 64;
 
+/// References to all distributions of a pattern.
+macro_rules! distributions {
+    ($pattern:expr $(, $mutable:tt)?) => {
+        [
+            &$($mutable)? $pattern.latency_us,
+            &$($mutable)? $pattern.partitions,
+            &$($mutable)? $pattern.listed_rows,
+            &$($mutable)? $pattern.rows,
+            &$($mutable)? $pattern.response_bytes,
+            &$($mutable)? $pattern.request_bytes,
+            &$($mutable)? $pattern.large_values,
+            &$($mutable)? $pattern.collection_items,
+            &$($mutable)? $pattern.tombstones.scanned,
+            &$($mutable)? $pattern.tombstones.live_rows,
+            &$($mutable)? $pattern.unpaged_rows,
+            &$($mutable)? $pattern.paging.rows,
+            &$($mutable)? $pattern.paging.pages,
+            &$($mutable)? $pattern.scanned.partitions,
+        ]
+    };
+}
+
 impl Pattern {
     /// Values from this size on are counted by their size: what is smaller is no burden to anybody.
     pub const LARGE_VALUE: usize = 64 << 10;
@@ -396,22 +418,7 @@ impl Pattern {
     pub(super) fn bytes(&self) -> usize {
         let head = &self.head;
         let names = [&head.keyspace, &head.table].map(|name| name.as_ref().map_or(0, String::len));
-        let distributions = [
-            &self.latency_us,
-            &self.partitions,
-            &self.listed_rows,
-            &self.rows,
-            &self.response_bytes,
-            &self.request_bytes,
-            &self.large_values,
-            &self.collection_items,
-            &self.tombstones.scanned,
-            &self.tombstones.live_rows,
-            &self.unpaged_rows,
-            &self.paging.rows,
-            &self.paging.pages,
-            &self.scanned.partitions,
-        ];
+        let distributions = distributions!(self);
         let counted = [
             &self.clients,
             &self.consistency,
@@ -439,22 +446,7 @@ impl Pattern {
 
     /// All of them, those that are empty, too.
     pub(super) fn distributions_mut(&mut self) -> [&mut Distribution; 14] {
-        [
-            &mut self.latency_us,
-            &mut self.partitions,
-            &mut self.listed_rows,
-            &mut self.rows,
-            &mut self.response_bytes,
-            &mut self.request_bytes,
-            &mut self.large_values,
-            &mut self.collection_items,
-            &mut self.tombstones.scanned,
-            &mut self.tombstones.live_rows,
-            &mut self.unpaged_rows,
-            &mut self.paging.rows,
-            &mut self.paging.pages,
-            &mut self.scanned.partitions,
-        ]
+        distributions!(self, mut)
     }
 
     /// The class that most executions have; the worse one where two are equally frequent.

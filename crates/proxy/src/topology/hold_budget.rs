@@ -62,8 +62,7 @@ impl HoldBudget {
             tracing::warn!(
                 length,
                 most = MAX_HELD_TOGETHER,
-                "\
-                    too many responses about nodes are pending to hold another one: clients get errors \
+                "too many responses about nodes are pending to hold another one: clients get errors \
                     instead of some"
             );
         }

@@ -304,8 +304,7 @@ impl ResponseRewriter<'_> {
     fn may_leak(self) -> Disposition {
         if Counters::add(&self.addresses.counters().may_have_leaked, 1) {
             tracing::warn!(
-                "\
-                    a response may contain a node's own address in a form that is not rewritten: a client \
+                "a response may contain a node's own address in a form that is not rewritten: a client \
                     that uses it would bypass cqlens"
             );
         }

@@ -28,7 +28,7 @@ pub struct PatternTally {
     pub keyspace: Option<Arc<str>>,
     /// Requests of the first cluster.
     pub executions: u64,
-    /// Requests that were not sent or not answered, by reason.
+    /// Requests that were not sent or got no response, by reason.
     pub skipped: SkippedCounts,
     /// Results that were compared: whole reads, whatever their pages.
     pub compared: u64,

@@ -42,7 +42,7 @@ const MOST_PLACEMENT: usize = 8 << 20;
 /// Ways of replication; keyspaces with the same one share a placement.
 const MOST_PLACEMENTS: usize = 16;
 
-/// Reads the nodes as long as somebody sends.
+/// Reads the nodes as long as the target is used.
 pub(super) async fn follow(core: Weak<Core>, sets: Weak<Sets>, connect_to: ConnectTo) {
     let mut turn = 0;
     loop {
@@ -66,13 +66,13 @@ pub(super) async fn follow(core: Weak<Core>, sets: Weak<Sets>, connect_to: Conne
             }
         }
         let pause = strong.settings.look_every;
-        // Whoever sends may go meanwhile.
+        // Nothing here keeps the target alive.
         drop((strong, open));
         sleep(pause).await;
     }
 }
 
-/// What a node has told.
+/// The cluster as one of its nodes describes it.
 struct Reading {
     cluster: Cluster,
     replications: Vec<(String, Replication)>,

@@ -39,7 +39,7 @@ struct Open {
 /// A node that requests are sent to.
 #[derive(Debug, Clone)]
 pub(super) struct TargetNode {
-    /// As it was named, or as the cluster tells it.
+    /// As in the settings, or as the cluster announces it.
     pub(super) address: Arc<str>,
     pub(super) options: ClientOptions,
     /// Whether it is one of the settings, which stays.
@@ -170,7 +170,7 @@ impl Sets {
             .flat_map(|node| std::iter::repeat_n(node, core.settings.connections_per_node.max(1)));
         let begin = |node: &TargetNode| {
             let (sender, jobs) = mpsc::unbounded_channel();
-            // Requests wait for a node that was named. One that the cluster tells of may be out of reach.
+            // Requests wait for a node of the settings. One that the cluster announces may be out of reach.
             let status = Arc::new(match node.is_named {
                 true => SlotStatus::default(),
                 false => SlotStatus::down(),

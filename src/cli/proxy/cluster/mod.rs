@@ -108,8 +108,7 @@ impl ClusterNodes {
     fn check(&mut self, cluster: &Cluster) -> Result<(), Problem> {
         match (&self.cluster, &cluster.name) {
             (Some(before), Some(now)) if before != now => Err(Problem::of_cluster(format!(
-                "\
-                    upstream: the control connection now leads to the cluster {now:?} instead of {before:?}; \
+                "upstream: the control connection now leads to the cluster {now:?} instead of {before:?}; \
                     its nodes are ignored"
             ))),
             (None, Some(_)) => {

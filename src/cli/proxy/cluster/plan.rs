@@ -126,8 +126,7 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     };
     let native = node.native(port).ok_or_else(|| {
         no_listener(&format!(
-            "\
-                advertises {address} to clients, which is not reachable (set broadcast_rpc_address in its \
+            "advertises {address} to clients, which is not reachable (set broadcast_rpc_address in its \
                 cassandra.yaml)"
         ))
     })?;

@@ -3,8 +3,7 @@
 use super::*;
 use cqlens_audit::rules::{self, RuleSeverity, Severity};
 
-const JUDGING: &str = "\
-[proxy]
+const JUDGING: &str = "[proxy]
 upstream = 'db'
 
 [rules]

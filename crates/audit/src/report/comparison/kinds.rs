@@ -1,4 +1,4 @@
-//! The ways in which answers differ, and the reasons why requests were not sent or answers not compared.
+//! The ways in which responses differ, and the reasons why requests were not sent or responses not compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub enum Skipped {
     NotSampled,
     /// Beyond the rate that is allowed.
     RateLimited,
-    /// Sending was stopped by order.
+    /// Sending was stopped by an operator.
     Stopped,
     /// It writes to a keyspace that was not named.
     Write,

@@ -1,7 +1,7 @@
-//! What two clusters have answered to the same requests: a form of its own, and a section of a report.
+//! The responses of two clusters to the same requests, compared: a JSON form, and a section of a report.
 //!
-//! Whoever compares fills it in; here it is only read, written and shown. It has statements without their values,
-//! and of answers how many rows they had, never what was in them.
+//! Replay and shadow fill it in; here it is only read, written and shown. It contains statements without their values,
+//! and of responses the number of rows, never their contents.
 
 mod kinds;
 mod latency;
@@ -26,7 +26,7 @@ pub use latency::{BothLatencies, ComparedLatency, ComparedQuantile};
 /// The name and version of the format, the first field of the JSON form.
 pub const COMPARISON_FORMAT: &str = "cqlens.comparison.v1";
 
-/// What two clusters have answered to the same requests.
+/// The responses of two clusters to the same requests, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
@@ -96,9 +96,9 @@ pub struct ConnectionCounts {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayEnd {
-    /// With the recording.
+    /// At the end of the recording.
     Complete,
-    /// It was told to.
+    /// Stopped by a signal.
     Stopped,
     /// Too many requests failed.
     TooManyErrors,
@@ -123,7 +123,7 @@ pub struct ReplayPace {
     pub late_us: Option<ComparedLatency>,
 }
 
-/// What was found of one pattern.
+/// The figures of one pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ComparedPattern {
@@ -140,7 +140,7 @@ pub struct ComparedPattern {
     pub executions: u64,
     /// Results that were compared.
     pub compared: u64,
-    /// Of these, those that differed at first and no longer when both were asked again.
+    /// Of these, those that differed at first and no longer when both were repeated.
     pub agreed_later: u64,
     /// Of these, those that differ.
     pub differing: u64,
@@ -151,7 +151,7 @@ pub struct ComparedPattern {
     /// One of the gravest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<DifferenceExample>,
-    /// Requests that were not sent or not answered, by reason.
+    /// Requests that were not sent or got no response, by reason.
     pub skipped: BTreeMap<Skipped, u64>,
     /// Results that were not compared, by reason.
     pub not_compared: BTreeMap<NotCompared, u64>,
@@ -293,7 +293,7 @@ impl Comparison {
         lines.extend(self.about.pace.as_ref().map(ToString::to_string));
         lines.extend(self.about.connections.line());
         lines.extend(counted(
-            "not sent or not answered",
+            "not sent, or no response",
             &totals.skipped,
             Skipped::text,
         ));
@@ -389,7 +389,7 @@ impl ComparedPattern {
         [first, other, self.latency_us.times_cell(), first_p99, other_p99]
     }
 
-    /// The example in words, as whoever compared has put it.
+    /// The example in words.
     pub(super) fn example(&self) -> Option<String> {
         self.example.as_ref().map(|example| {
             let difference = &example.difference;
@@ -403,7 +403,7 @@ impl ComparedPattern {
 }
 
 impl Report {
-    /// The same beside what a second cluster has answered.
+    /// The same report with the comparison with a second cluster.
     #[must_use]
     pub fn compared(self, comparison: Option<Comparison>) -> Self {
         Self { comparison, ..self }

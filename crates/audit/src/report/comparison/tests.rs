@@ -43,7 +43,7 @@ fn a_document_says_which_patterns_differ_in_which_way() {
             "3 of 1,500 results differ, in 1 pattern.",
             "3 of 1,000 results: another number of rows (2), another order (1)",
             "exchange 17: the other cluster gave 2 rows, not 3 rows",
-            "not sent or not answered: 10 (a write to a keyspace that may not be written)",
+            "not sent, or no response: 10 (a write to a keyspace that may not be written)",
             "left out before: 2 (too many requests waiting)",
             "sent to 3 nodes (1 out of reach in the end), 1,200 requests to one that holds the partition",
         ] {

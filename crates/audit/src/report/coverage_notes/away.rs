@@ -69,8 +69,7 @@ impl Away {
             false => "",
         };
         format!(
-            "\
-                `{source}` was not watching for {} while others were, {longest}from {from} to {to} (UTC): \
+            "`{source}` was not watching for {} while others were, {longest}from {from} to {to} (UTC): \
                 traffic in that time is not counted.",
             number::seconds(self.seconds)
         )

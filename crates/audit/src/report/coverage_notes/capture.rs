@@ -27,8 +27,7 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
         ),
         (
             capture.unplaced_bytes,
-            "\
-                could not be read: after missing bytes or in mid-connection, the start of a request or \
+            "could not be read: after missing bytes or in mid-connection, the start of a request or \
                 response is not known",
         ),
     ];
@@ -37,11 +36,9 @@ pub(super) fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<
     let connections = [
         (
             capture.begun_before,
-            "\
-                in the capture without its beginning: earlier negotiation and preparation are inferred as \
+            "in the capture without its beginning: earlier negotiation and preparation are inferred as \
                 far as possible",
-            "\
-                in the capture without their beginning: earlier negotiation and preparation are inferred as \
+            "in the capture without their beginning: earlier negotiation and preparation are inferred as \
                 far as possible",
         ),
         (

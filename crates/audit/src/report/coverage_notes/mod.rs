@@ -30,9 +30,10 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         let requests = number::exact(report.coverage.requests);
         lines.push(match report.coverage.requests {
             0 if report.coverage.capture.is_some() => "The capture contains no requests.".to_owned(),
-            0 => "\
-                No requests came through cqlens. Whether there were any elsewhere is not visible from here."
-                .to_owned(),
+            0 => {
+                "No requests came through cqlens. Whether there were any elsewhere is not visible from here."
+                    .to_owned()
+            }
             _ => format!("Nothing is known to be missing: all {requests} requests were audited."),
         });
     }
@@ -110,8 +111,7 @@ fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)
         coverage.patterns_overflowed,
         "execution",
         "executions",
-        "\
-            of other statements are counted together: there was not enough room for each of them, and the \
+        "of other statements are counted together: there was not enough room for each of them, and the \
             least costly were evicted first",
     );
     say(
@@ -131,8 +131,7 @@ fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)
         coverage.tables_overflowed,
         "read or write",
         "reads and writes",
-        "\
-            are not in the figures of their tables: there was not enough room for all tables, and the least \
+        "are not in the figures of their tables: there was not enough room for all tables, and the least \
             used were evicted first",
     );
     say(
@@ -149,8 +148,7 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.reads_forgotten,
         "read",
         "reads",
-        "\
-            could not be followed to its last page: too many reads were paging at once, or the statement was \
+        "could not be followed to its last page: too many reads were paging at once, or the statement was \
             not executed again in the window in which they ended",
     );
     say(
@@ -169,8 +167,7 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.not_related,
         "request",
         "requests",
-        "\
-            were not compared with earlier ones: there were more per second than `sequence-budget` allows \
+        "were not compared with earlier ones: there were more per second than `sequence-budget` allows \
             the audit to compare. The frequency of operations of several statements is estimated from the \
             others",
     );
@@ -178,8 +175,7 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.reads_not_followed,
         "read had",
         "reads had",
-        "\
-            rows that were not compared with the client's next requests: there were more per second than \
+        "rows that were not compared with the client's next requests: there were more per second than \
             `sequence-budget` allows the audit to remember. The frequency of joins is estimated from the \
             others",
     );
@@ -187,8 +183,7 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.row_values_forgotten,
         "value",
         "values",
-        "\
-            of rows were evicted before it was clear whether the client reads by them: joins may have more \
+        "of rows were evicted before it was clear whether the client reads by them: joins may have more \
             reads than were seen",
     );
 }
@@ -205,8 +200,7 @@ fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.rows_unknown,
         "answer",
         "answers",
-        "\
-            too long to be read as a whole did not contain the number of rows at the beginning: their rows \
+        "too long to be read as a whole did not contain the number of rows at the beginning: their rows \
             are missing",
     );
     say(
@@ -224,8 +218,7 @@ fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.before_startup,
         "statement",
         "statements",
-        "\
-            came before the STARTUP of the connection was complete: no server executes them, and they are in \
+        "came before the STARTUP of the connection was complete: no server executes them, and they are in \
             no other figure",
     );
     let missed = report.patterns.iter().filter(|pattern| pattern.missed > 0);
@@ -233,8 +226,7 @@ fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
         missed.count() as u64,
         "pattern lacks",
         "patterns lack",
-        "\
-            some of the executions: those are counted among other statements, from times when there was no \
+        "some of the executions: those are counted among other statements, from times when there was no \
             room for the pattern",
     );
     for (client, &requests) in &coverage.refused_clients {
@@ -335,16 +327,14 @@ mod tests {
             "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
             "1 failure of the audit itself, a bug in cqlens: the requests in flight on that connection are \
              among those that could not be decoded.",
-            "\
-                2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was \
+            "2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was \
                 behind; all of them were forwarded.",
             "12 requests could not be decoded; they were forwarded unchanged.",
             "31 requests had no response when their connection ended or their window closed.",
             "2 connections were forwarded without being audited: TLS on a port expected to be plain.",
             "3 connections failed because of TLS with the node.",
             "5 connections were refused: max-connections allowed no more.",
-            "\
-                1 connection was refused: it did not begin with a PROXY protocol header, which is required \
+            "1 connection was refused: it did not begin with a PROXY protocol header, which is required \
                 from every client here.",
             "The partitions of 92,101 executions are not known exactly: prepared before cqlens started, and \
              `system.prepared_statements` does not list the statement.",

@@ -112,8 +112,7 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         Reason::ErrorUnseen.name(),
-        "\
-            the server responded with an error that was cut off in the capture: it may have refused the \
+        "the server responded with an error that was cut off in the capture: it may have refused the \
             statement",
     ),
     (

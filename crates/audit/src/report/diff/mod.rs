@@ -238,8 +238,7 @@ fn notices(base: &ReadReport, new: &ReadReport) -> Vec<String> {
     let (before, after) = (base.seconds(), new.seconds());
     if before.max(after) > UNLIKE * before.min(after) {
         notices.push(format!(
-            "\
-                The two reports cover different lengths of time ({} and {}): statements that run only at \
+            "The two reports cover different lengths of time ({} and {}): statements that run only at \
                 certain hours may be missing from one of them.",
             crate::number::seconds(before),
             crate::number::seconds(after)

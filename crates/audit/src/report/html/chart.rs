@@ -414,8 +414,7 @@ mod tests {
             None,
         ));
         assert!(svg.0.contains(
-            "\
-                aria-label=\"tombstones of one read: half are 1.0 ms or less, 99 % 2.0 ms or less, the \
+            "aria-label=\"tombstones of one read: half are 1.0 ms or less, 99 % 2.0 ms or less, the \
                 maximum is 40 ms\""
         ));
     }

@@ -34,11 +34,9 @@ fn what_is_accepted_or_gone_is_shown_with_what_is_said_of_it() {
     for said in [
         "Accepted by team &#60;b&#62; until 1 March 2027: it is <code>rare</code> &#38; &#60;i&#62;cheap&#60;/i&#62; (cqlens.toml:7).",
         "Was accepted by team &#60;b&#62; until 1 March 2026, now expired",
-        "\
-            No finding matches what is accepted by team &#60;b&#62; until 1 March 2027: \
+        "No finding matches what is accepted by team &#60;b&#62; until 1 March 2027: \
             <code>counter-batch</code> (cqlens.toml:7).",
-        "\
-            A mistake:</b> The comment of <code>lab.users_by_id</code> contains <code>cqlens:accept \
+        "A mistake:</b> The comment of <code>lab.users_by_id</code> contains <code>cqlens:accept \
             &#60;u&#62; select-star</code>",
         "Gone since the last review",
         "<a href=\"#accepted\">1 accepted</a>",

@@ -175,8 +175,7 @@ impl Line {
         if !self.fewer.path.is_empty() {
             let _ = write!(
                 paths,
-                "\
-                    <path class=\"trend fewer\" d=\"{}\"><title>fewer than {} sources were \
+                "<path class=\"trend fewer\" d=\"{}\"><title>fewer than {} sources were \
                     watching</title></path>",
                 self.fewer.path, self.usual
             );

@@ -32,8 +32,7 @@ pub(super) fn timeline(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let minute = |at: jiff::Timestamp| at.strftime("%-d %B, %H:%M").to_string();
     writeln!(
         to,
-        "\
-            \n## Over time\n\nFrom {} to {} UTC, {} per block; `{GAP}` not observed, `{UNKNOWN}` not \
+        "\n## Over time\n\nFrom {} to {} UTC, {} per block; `{GAP}` not observed, `{UNKNOWN}` not \
             measured.{}\n",
         minute(first.start),
         minute(end(&course, last.start)),

@@ -102,18 +102,15 @@ const ABOUT: About = About {
     id: "connection-churn",
     group: "client habits",
     summary: "An application keeps opening new connections.",
-    why: "\
-        Opening a connection costs round trips for STARTUP, authentication and TLS, and a password hash on \
+    why: "Opening a connection costs round trips for STARTUP, authentication and TLS, and a password hash on \
         the node; a new session also reads the ring and the schema and prepares its statements again. \
         Drivers are meant to open one or two connections to each node and to send everything through them.",
-    fix: "\
-        Create one session per process at startup and share it between all threads; in functions (AWS \
+    fix: "Create one session per process at startup and share it between all threads; in functions (AWS \
         Lambda), create it outside the handler. If connections break, look for an idle timeout between \
         client and cluster, and set the driver's heartbeat interval below it.",
     before: "-- one session per request\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",
-    severity: "\
-        Low from `some_per_hour` connections per client, medium from `many_per_hour`; nothing above \
+    severity: "Low from `some_per_hour` connections per client, medium from `many_per_hour`; nothing above \
         `requests_each`. A shorter observation counts as one hour, because all processes connect when they \
         start. Connections have no share of the statements' time and work, so only their number counts.",
     thresholds: &[SOME, MANY, REQUESTS],

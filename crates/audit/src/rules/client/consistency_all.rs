@@ -98,8 +98,7 @@ const ABOUT: About = About {
         with one replica. The statements of one application are one finding.",
     thresholds: &[],
     needs: "Requests; the keyspaces' replication, to leave out those with one replica.",
-    source: "\
-        Scylla Monitoring, CQL optimization: consistency level ALL; Cassandra guardrails \
+    source: "Scylla Monitoring, CQL optimization: consistency level ALL; Cassandra guardrails \
         `read_consistency_levels_warned` and `write_consistency_levels_warned` (4.1)",
 };
 

@@ -136,12 +136,10 @@ const ABOUT: About = About {
     id: "cross-dc-consistency",
     group: "client habits",
     summary: "Requests wait for replicas in other data centres.",
-    why: "\
-        QUORUM counts the replicas of all data centres together: with two data centres of three replicas \
+    why: "QUORUM counts the replicas of all data centres together: with two data centres of three replicas \
         each, four have to respond, so at least one of them is remote, and every request includes a round \
         trip between the sites. If the link between them is cut, neither side has a quorum.",
-    fix: "\
-        Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one data centre: reads \
+    fix: "Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one data centre: reads \
         there are just as consistent, and the other data centres follow within moments. Use EACH_QUORUM only \
         for writes that must have reached every data centre.",
     before: "-- CONSISTENCY QUORUM, with {'dc1': 3, 'dc2': 3}\nSELECT name FROM shop.users WHERE id = ?;",

@@ -84,13 +84,11 @@ const ABOUT: About = About {
     id: "future-timestamp",
     group: "client habits",
     summary: "Writes carry timestamps in the future, or in a unit other than microseconds.",
-    why: "\
-        Of two values for a cell, the one with the higher timestamp wins, whenever it arrived. A value \
+    why: "Of two values for a cell, the one with the higher timestamp wins, whenever it arrived. A value \
         written with a timestamp in the future cannot be overwritten or deleted until that time has come, \
         and no error is raised; milliseconds instead of microseconds lose against every other write, \
         nanoseconds win for thousands of years.",
-    fix: "\
-        Synchronise the clients' clocks (chrony, ntpd): drivers take timestamps from them. Leave `USING \
+    fix: "Synchronise the clients' clocks (chrony, ntpd): drivers take timestamps from them. Leave `USING \
         TIMESTAMP` to jobs that replay history, in microseconds since 1970. To remove what was written with \
         a wrong timestamp, delete it with a timestamp at least as high.",
     before: "-- milliseconds\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1795000000000;",

@@ -93,13 +93,11 @@ const ABOUT: About = About {
     id: "many-connections",
     group: "client habits",
     summary: "A client keeps dozens of connections to one node.",
-    why: "\
-        One connection carries up to 32,768 requests at the same time, so one or two per node are enough. \
+    why: "One connection carries up to 32,768 requests at the same time, so one or two per node are enough. \
         More connections cost buffers and heartbeats on both sides, and after a node restarts all of them \
         reconnect at once, each with a TLS handshake and a password check. The usual cause is a session per \
         thread, or a pool sized as for a relational database.",
-    fix: "\
-        Create one session per process, shared by all threads, with the driver's default pool (one or two \
+    fix: "Create one session per process, shared by all threads, with the driver's default pool (one or two \
         connections per node). If many processes share a machine, run fewer and larger ones.",
     before: "-- one session per worker thread\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",

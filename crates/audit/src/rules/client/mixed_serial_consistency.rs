@@ -113,8 +113,7 @@ fn finding(
             _ => (0, 1),
         };
         let title = format!(
-            "\
-                Conditional writes to {table} reach consensus at {}, while {} use {}: they may miss \
+            "Conditional writes to {table} reach consensus at {}, while {} use {}: they may miss \
                 committed writes",
             LEVELS[write],
             number::plural(mixed.read[read], "read", "reads"),
@@ -139,8 +138,7 @@ const ABOUT: About = About {
         SERIAL, of one at LOCAL_SERIAL. The two majorities need not overlap, so two rounds can both succeed: \
         a name is claimed twice, without an error. A read at one of the levels may miss what was decided at \
         the other.",
-    fix: "\
-        Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one data \
+    fix: "Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one data \
         centre writes the rows, else SERIAL. It is a driver setting of its own, independent of the \
         consistency level.",
     before: "-- serial consistency SERIAL here, LOCAL_SERIAL in another service\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",

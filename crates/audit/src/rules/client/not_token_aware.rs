@@ -92,8 +92,7 @@ const ABOUT: About = About {
     id: "not-token-aware",
     group: "client habits",
     summary: "Requests for one partition go to nodes that do not hold it.",
-    why: "\
-        Such a coordinator has no data of its own to read: it forwards the request to a replica and passes \
+    why: "Such a coordinator has no data of its own to read: it forwards the request to a replica and passes \
         the response on. Every request takes an extra hop, loads an extra node, and depends on an extra node \
         that may be slow.",
     fix: "\

@@ -109,8 +109,7 @@ const ABOUT: About = About {
     after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Info.",
     thresholds: &[],
-    needs: "\
-        STARTUP requests with DRIVER_NAME and DRIVER_VERSION of connections that are opened during the \
+    needs: "STARTUP requests with DRIVER_NAME and DRIVER_VERSION of connections that are opened during the \
         observation. The Python, C# and C++ drivers have had a single series for years; ScyllaDB's forks are \
         not judged.",
     source: "Driver compatibility pages of DataStax: end-of-life drivers, and the advice to leave the 3.x series of the Java driver",

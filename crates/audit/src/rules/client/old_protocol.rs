@@ -46,13 +46,11 @@ const ABOUT: About = About {
     id: "old-protocol",
     group: "client habits",
     summary: "An application uses version 3 of the native protocol.",
-    why: "\
-        Version 3 dates from Cassandra 2.1. It does not carry server warnings, so that large batches and \
+    why: "Version 3 dates from Cassandra 2.1. It does not carry server warnings, so that large batches and \
         tombstones go unnoticed; it cannot leave a value unset, so that an unknown value is written as null, \
         which is a tombstone; and the driver cannot identify the partition key values without reading the \
         schema.",
-    fix: "\
-        Update the driver, or remove the setting that pins the version to 3 (sometimes left over from an \
+    fix: "Update the driver, or remove the setting that pins the version to 3 (sometimes left over from an \
         upgrade from 2.1). Version 4 is supported by every Cassandra since 2.2 and by ScyllaDB.",
     before: "-- protocol_version = 3\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, NULL);",
     after: "-- protocol_version = 4: phone is left unset\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?);",

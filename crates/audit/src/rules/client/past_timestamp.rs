@@ -89,14 +89,12 @@ const ABOUT: About = About {
     id: "past-timestamp",
     group: "client habits",
     summary: "Writes carry timestamps in the past: the time of an event instead of the time of the write.",
-    why: "\
-        The timestamp of a write decides which of two values of a cell wins; it is not part of the data \
+    why: "The timestamp of a write decides which of two values of a cell wins; it is not part of the data \
         model. A write that carries the time of its event loses, without an error, against everything that \
         was written or deleted since with the current time: a correction of last week's figures vanishes, \
         and what was deleted yesterday cannot be written again. With time window compaction, it puts old \
         rows into new SSTables.",
-    fix: "\
-        Store the event time in a regular or clustering column, and let the driver set the timestamp. Use \
+    fix: "Store the event time in a regular or clustering column, and let the driver set the timestamp. Use \
         `USING TIMESTAMP` only in jobs that replay history into a table that nothing else writes to.",
     before: "-- the time of the order, years ago\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1577836800000000;",
     after: "INSERT INTO shop.orders (id, placed, total) VALUES (?, ?, ?);",

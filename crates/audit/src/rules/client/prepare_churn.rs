@@ -119,13 +119,11 @@ const ABOUT: About = About {
     id: "prepare-churn",
     group: "client habits",
     summary: "A statement is prepared again for nearly every execution.",
-    why: "\
-        PREPARE takes a round trip, is parsed and checked, and drivers send it to every node as well. \
+    why: "PREPARE takes a round trip, is parsed and checked, and drivers send it to every node as well. \
         Preparing for each execution costs more than sending the text. If the texts differ, because they \
         contain values or lists of varying length, each takes an entry in the server's cache and evicts \
         others: their next execution fails with UNPREPARED, and the driver prepares them again.",
-    fix: "\
-        Prepare once per session and keep the prepared statement. Bind values instead of writing them into \
+    fix: "Prepare once per session and keep the prepared statement. Bind values instead of writing them into \
         the text; bind a list as a whole (`IN ?`).",
     before: "-- prepared in the function that executes it\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared when the application starts\nSELECT name FROM shop.users WHERE id = ?;",
@@ -138,8 +136,7 @@ const ABOUT: About = About {
     needs: "\
         PREPARE requests of statements that were executed before in the same window. Clients are identified \
         by what they send in STARTUP and by their address.",
-    source: "\
-        Scylla Monitoring, CQL optimization: prepared statements cache evictions; cassandra.yaml \
+    source: "Scylla Monitoring, CQL optimization: prepared statements cache evictions; cassandra.yaml \
         `prepared_statements_cache_size`",
 };
 
@@ -176,8 +173,7 @@ mod tests {
         let judgement = run(&PrepareChurn, &window([storm.clone()]));
         assert_eq!(
             judgement.findings[0].title,
-            "\
-                The server evicts prepared statements: 12,000 UNPREPARED responses for 1 statement on \
+            "The server evicts prepared statements: 12,000 UNPREPARED responses for 1 statement on \
                 `shop.users`, 3.3 a second"
         );
         assert_eq!(severity(storm.clone()), Some(Severity::Medium));

@@ -117,13 +117,11 @@ const ABOUT: About = About {
     id: "retries",
     group: "client habits",
     summary: "An application repeats many of its requests.",
-    why: "\
-        A node that times out is already overloaded, and every retry adds to its load. If each of forty \
+    why: "A node that times out is already overloaded, and every retry adds to its load. If each of forty \
         services tries three times, a slow minute becomes an outage. Requests sent while an identical one is \
         in flight are speculative executions, or threads that run the same query at once: both make the \
         nodes do the work twice.",
-    fix: "\
-        Find out what fails first (`timeouts`, `server-error`). Retry once, on another node, after a pause \
+    fix: "Find out what fails first (`timeouts`, `server-error`). Retry once, on another node, after a pause \
         that grows and differs between clients. Start speculative executions at the p99 latency; cache what \
         many threads query.",
     before: "-- retried at once, up to ten times\nSELECT name FROM shop.users WHERE id = ?;",

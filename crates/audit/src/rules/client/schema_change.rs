@@ -75,18 +75,15 @@ const ABOUT: About = About {
     id: "schema-change",
     group: "client habits",
     summary: "An application changes the schema or truncates tables while it runs.",
-    why: "\
-        Every node must apply a schema change before the next one; two at the same time can leave nodes in \
+    why: "Every node must apply a schema change before the next one; two at the same time can leave nodes in \
         disagreement, and `CREATE ... IF NOT EXISTS` from several processes is exactly such a race. Each \
         change makes the servers evict prepared statements of the table. TRUNCATE involves every node, fails \
         while one is down, and takes a snapshot that stays on disk.",
-    fix: "\
-        Put definitions into migrations that one process runs at deployment. For data that is removed \
+    fix: "Put definitions into migrations that one process runs at deployment. For data that is removed \
         regularly, use a TTL, or one partition per run that a single DELETE removes.",
     before: "TRUNCATE shop.daily_totals;\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?);",
     after: "-- the day is the partition key, and rows expire\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?) USING TTL 604800;",
-    severity: "\
-        Low if a definition comes `times` times or more, medium if definitions come steadily \
+    severity: "Low if a definition comes `times` times or more, medium if definitions come steadily \
         (`steady_per_hour`).",
     thresholds: &[TIMES],
     needs: "The statements' texts.",

@@ -80,8 +80,7 @@ const ABOUT: About = About {
     id: "schema-disagreement",
     group: "client habits",
     summary: "Nodes disagree on the schema version for minutes.",
-    why: "\
-        Until nodes agree, a coordinator may use a table that a replica does not have: requests fail, and \
+    why: "Until nodes agree, a coordinator may use a table that a replica does not have: requests fail, and \
         results depend on the coordinator. Definitions sent by two clients at the same time can make \
         versions differ for good; a node that is down keeps its old version until it is back.",
     fix: "\
@@ -89,8 +88,7 @@ const ABOUT: About = About {
         it fetch the schema from the others (`nodetool resetlocalschema`). Send definitions from one place, \
         one at a time, and wait for schema agreement in between.",
     before: "-- two migrations at once, from two clients\nCREATE TABLE shop.carts (id uuid PRIMARY KEY);\nSELECT schema_version FROM system.peers;",
-    after: "\
-        -- one client, which waits until all nodes report the same version\nSELECT schema_version FROM \
+    after: "-- one client, which waits until all nodes report the same version\nSELECT schema_version FROM \
         system.local;\nSELECT schema_version FROM system.peers;",
     severity: "Low from `some_seconds`, medium from `long_seconds`.",
     thresholds: &[SHORT, LONG],

@@ -164,8 +164,7 @@ const ABOUT: About = About {
         load. READ_FAILURE and WRITE_FAILURE: a replica failed to execute the request, for example because \
         of too many tombstones. Each such request is retried or lost. Client-side errors (INVALID, \
         SYNTAX_ERROR, UNAUTHORIZED) cost the cluster little, but the application does not get its result.",
-    fix: "\
-        If the cluster fails requests, check its nodes and the other findings for the pattern; a lower \
+    fix: "If the cluster fails requests, check its nodes and the other findings for the pattern; a lower \
         consistency level tolerates more nodes that are down. If the request itself is refused, the server's \
         message in the application's log says why.",
     before: "-- CONSISTENCY ALL while a replica is down: UNAVAILABLE\nSELECT name FROM shop.users WHERE id = ?;",

@@ -148,8 +148,7 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "\
-                The server warns clients of batches of up to 60 KiB (`batch_size_warn_threshold`) and 1 \
+            "The server warns clients of batches of up to 60 KiB (`batch_size_warn_threshold`) and 1 \
                 other problem: 60 warnings, 1 a minute"
         );
         let (_, classes) = finding

@@ -73,8 +73,7 @@ const ABOUT: About = About {
         A timeout means that replicas were overloaded, paused for garbage collection, or had too much to do \
         for one request: many partitions, many tombstones, large rows. The replicas go on working on the \
         request, and a retry adds to that. A write that timed out may still have been applied.",
-    fix: "\
-        Start with the other findings for the same pattern and table: touch fewer partitions, rows and \
+    fix: "Start with the other findings for the same pattern and table: touch fewer partitions, rows and \
         tombstones per read. Then check the nodes: pauses, disks, compaction. Retry only reads and \
         idempotent writes, and not immediately.",
     before: "SELECT * FROM shop.events WHERE sensor IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);",

@@ -60,8 +60,7 @@ const ABOUT: About = About {
     id: "traced-requests",
     group: "client habits",
     summary: "An application traces its requests.",
-    why: "\
-        Each traced request writes one row to `system_traces.sessions` and ten to thirty to \
+    why: "Each traced request writes one row to `system_traces.sessions` and ten to thirty to \
         `system_traces.events`, from every node involved: one read becomes dozens of writes, which are kept \
         for a day.",
     fix: "\

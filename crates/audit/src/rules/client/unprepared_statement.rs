@@ -66,8 +66,7 @@ const ABOUT: About = About {
     id: "unprepared-statement",
     group: "client habits",
     summary: "A statement is sent as text for each execution instead of being prepared once.",
-    why: "\
-        The coordinator parses and checks the text for every execution. Worse, the driver cannot identify \
+    why: "The coordinator parses and checks the text for every execution. Worse, the driver cannot identify \
         the partition key values and so cannot route the request to a replica: every request takes an extra \
         hop. If values are written into the text, user input becomes part of the statement.",
     fix: "Prepare the statement once when the application starts, and bind the values.",

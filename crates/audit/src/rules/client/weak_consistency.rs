@@ -294,8 +294,7 @@ const ABOUT: About = About {
     id: "weak-consistency",
     group: "client habits",
     summary: "A table is read and written at levels that do not overlap (R + W ≤ N).",
-    why: "\
-        A read is guaranteed to see the last write only if both involve at least one common replica: with \
+    why: "A read is guaranteed to see the last write only if both involve at least one common replica: with \
         three replicas, a quorum (two) on both sides, or ALL on one side. At ONE and ONE, the read may reach \
         a replica that has not received the write yet; a quorum on only one side costs latency and \
         guarantees nothing. The same holds if one service writes and another one reads.",

@@ -30,12 +30,10 @@ const ABOUT: About = About {
     id: "compact-storage",
     group: GROUP,
     summary: "A table is defined with COMPACT STORAGE.",
-    why: "\
-        COMPACT STORAGE is the layout of the Thrift interface, which was removed in Cassandra 4.0. Such a \
+    why: "COMPACT STORAGE is the layout of the Thrift interface, which was removed in Cassandra 4.0. Such a \
         table accepts no new columns and no collections, has no row markers, so that a row that consists of \
         its key alone does not exist, and blocks new features and upgrades.",
-    fix: "\
-        Run `ALTER TABLE ... DROP COMPACT STORAGE`, on a copy first and with the application's statements: \
+    fix: "Run `ALTER TABLE ... DROP COMPACT STORAGE`, on a copy first and with the application's statements: \
         hidden columns (`column1`, `value`) become visible to `SELECT *`, and hidden rows may appear. \
         Cassandra 4.0 and later need `drop_compact_storage_enabled: true` in cassandra.yaml.",
     before: "CREATE TABLE shop.kv (k text PRIMARY KEY, v text) WITH COMPACT STORAGE;\nSELECT v FROM shop.kv WHERE k = ?;",

@@ -53,12 +53,10 @@ const ABOUT: About = About {
     id: "few-partitions",
     group: GROUP,
     summary: "The types of a partition key allow only a handful of partitions.",
-    why: "\
-        A partition lives as a whole on one set of replicas. If the key is a boolean, there are two \
+    why: "A partition lives as a whole on one set of replicas. If the key is a boolean, there are two \
         partitions, however many nodes the cluster has: two sets of replicas hold and serve the whole table, \
         partitions grow with it, and adding nodes changes nothing.",
-    fix: "\
-        Make the columns that queries restrict the partition key, or add a bucket that spreads each value \
+    fix: "Make the columns that queries restrict the partition key, or add a bucket that spreads each value \
         over enough partitions to keep each below 100,000 rows. Do not put a state with few values into the \
         partition key alone.",
     before: "CREATE TABLE shop.tasks (done boolean, id timeuuid, title text, PRIMARY KEY (done, id));\n\

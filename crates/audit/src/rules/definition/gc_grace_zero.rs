@@ -41,8 +41,7 @@ const ABOUT: About = About {
     id: "gc-grace-zero",
     group: GROUP,
     summary: "A table has `gc_grace_seconds` 0.",
-    why: "\
-        A tombstone must be kept until every replica has it; otherwise a replica that missed the delete \
+    why: "A tombstone must be kept until every replica has it; otherwise a replica that missed the delete \
         brings the row back with the next repair or read repair. Hints live no longer than \
         `gc_grace_seconds`: at 0 no hints are kept, so that a replica that was down misses its writes until \
         the next repair. A logged batch on such a table is not replayed, and the server warns of that.",

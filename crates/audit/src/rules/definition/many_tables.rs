@@ -55,8 +55,7 @@ const ABOUT: About = About {
     id: "many-tables",
     group: GROUP,
     summary: "The cluster has more tables than its nodes handle well.",
-    why: "\
-        Each table has its own memtable, metrics, caches and SSTables on every node: a megabyte or two of \
+    why: "Each table has its own memtable, metrics, caches and SSTables on every node: a megabyte or two of \
         heap, used or not. With many tables, memtables are flushed while they are small, compactions never \
         finish, and each schema change takes longer to reach agreement.",
     fix: "\

@@ -78,14 +78,12 @@ const ABOUT: About = About {
     id: "materialized-view-write",
     group: GROUP,
     summary: "Writes to a table keep materialized views up to date.",
-    why: "\
-        For each write, every replica of the base table locks the partition, reads the old row, writes the \
+    why: "For each write, every replica of the base table locks the partition, reads the old row, writes the \
         new one, and sends an update to a replica of each view: a delete of the old row and a write of the \
         new one if a key column of the view has changed, so that views on frequently changing columns are \
         full of tombstones. If an update is lost, view and base table diverge, and no repair of the base \
         table detects it; Cassandra calls views experimental and has disabled them by default since 4.0.",
-    fix: "\
-        Write the second table from the application, in one logged batch with the base row, where the cost \
+    fix: "Write the second table from the application, in one logged batch with the base row, where the cost \
         is visible. Keep a view for columns that never change, on tables with few writes.",
     before: "CREATE MATERIALIZED VIEW shop.users_by_city AS\n  SELECT * FROM shop.users WHERE city IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (city, id);\nUPDATE shop.users SET city = ? WHERE id = ?;",
@@ -148,8 +146,7 @@ mod tests {
         );
         assert_eq!(
             found.findings[0].title,
-            "\
-                Each write to `shop.users` reads the row first to keep 1 materialized view up to date, 1 a \
+            "Each write to `shop.users` reads the row first to keep 1 materialized view up to date, 1 a \
                 second"
         );
         assert_eq!(found.findings[0].severity, Severity::Low);

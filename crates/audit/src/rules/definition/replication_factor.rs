@@ -71,8 +71,7 @@ impl DataCenterReplicas<'_> {
                 // A file may be that of a test.
                 context.cluster.nodes.map_or(Severity::Low, |_| Severity::Medium),
                 format!(
-                    "\
-                        The keyspace `{name}` has one replica{place}: any node that is down makes rows \
+                    "The keyspace `{name}` has one replica{place}: any node that is down makes rows \
                         unavailable"
                 ),
             ),
@@ -122,13 +121,11 @@ const ABOUT: About = About {
     id: "replication-factor",
     group: GROUP,
     summary: "A keyspace has only one replica, or more replicas than there are nodes.",
-    why: "\
-        With one replica, each node holds the only copy of its rows: while it restarts they can be neither \
+    why: "With one replica, each node holds the only copy of its rows: while it restarts they can be neither \
         read nor written, and if its disk fails they are lost. With more replicas than nodes, Cassandra \
         places one on each node but still computes quorums from the number in the definition: QUORUM may \
         require more nodes than there are.",
-    fix: "\
-        Use three replicas in each data centre, so that QUORUM works while one node is down. After raising \
+    fix: "Use three replicas in each data centre, so that QUORUM works while one node is down. After raising \
         the number, repair every node: reads may reach a replica that has no data yet.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1};\n\
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);",

@@ -65,12 +65,10 @@ const ABOUT: About = About {
     id: "simple-strategy",
     group: GROUP,
     summary: "A keyspace uses SimpleStrategy.",
-    why: "\
-        SimpleStrategy puts replicas on the next nodes of the ring, regardless of their location: all of \
+    why: "SimpleStrategy puts replicas on the next nodes of the ring, regardless of their location: all of \
         them may be in one rack, and with several data centres some rows have no replica in one of them. \
         LOCAL_QUORUM is then impossible there, and the loss of a site loses rows.",
-    fix: "\
-        Use NetworkTopologyStrategy with a number for each data centre, even if there is only one: another \
+    fix: "Use NetworkTopologyStrategy with a number for each data centre, even if there is only one: another \
         can be added later. After the change, repair every node.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};\n\
              SELECT name FROM shop.users WHERE id = ?;",

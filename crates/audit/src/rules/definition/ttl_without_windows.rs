@@ -119,8 +119,7 @@ const ABOUT: About = About {
         when that SSTable is compacted again, row by row, so that disks hold two or three times the live \
         data, and reads pass expired rows. With time windows, an SSTable holds rows of one age and is \
         deleted as a whole, without being read.",
-    fix: "\
-        Use TimeWindowCompactionStrategy, with a window of about a thirtieth of the lifetime. It requires \
+    fix: "Use TimeWindowCompactionStrategy, with a window of about a thirtieth of the lifetime. It requires \
         rows that are written once, in time order, with one TTL, and neither deleted nor updated later.",
     before: "CREATE TABLE shop.events (sensor int, at timestamp, v int, PRIMARY KEY (sensor, at))\n  WITH default_time_to_live = 2592000;\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
@@ -130,8 +129,7 @@ const ABOUT: About = About {
         Low: by `default_time_to_live`, or if at least `expiring_share` of the writes have a TTL and come \
         steadily. Nothing if rows are also deleted one by one, or with UnifiedCompactionStrategy.",
     thresholds: &[EXPIRING_SHARE],
-    needs: "\
-        The schema: `default_time_to_live` and a time as the first clustering column; else writes with \
+    needs: "The schema: `default_time_to_live` and a time as the first clustering column; else writes with \
         `USING TTL`.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: 20 to 30 windows",
 };
@@ -158,8 +156,7 @@ mod tests {
         let found = in_file(&TtlWithoutWindows, &events("default_time_to_live = 2592000"));
         assert_eq!(
             found[0].title,
-            "\
-                The rows of `shop.events` are in time order and expire after 30 days, but \
+            "The rows of `shop.events` are in time order and expire after 30 days, but \
                 SizeTieredCompactionStrategy mixes old with new"
         );
         assert_eq!(

@@ -72,8 +72,7 @@ const ABOUT: About = About {
     id: "large-partition-key",
     group: "model",
     summary: "Partition keys are longer than a kilobyte.",
-    why: "\
-        The key is part of every read and write of its partition, and is stored in every SSTable, in its \
+    why: "The key is part of every read and write of its partition, and is stored in every SSTable, in its \
         index and in the key cache: with keys of several kilobytes, the index grows as large as the data. \
         Keys of more than 65,535 bytes are refused.",
     fix: "\

@@ -163,8 +163,7 @@ const ABOUT: About = About {
     id: "query-without-table",
     group: "model",
     summary: "A table is queried in several ways, and its partition key supports none of them.",
-    why: "\
-        In Cassandra, a table is designed for a query: its partition key is what the query restricts. A \
+    why: "In Cassandra, a table is designed for a query: its partition key is what the query restricts. A \
         table that is queried by one column here and another there, and never by its key, is modelled after \
         entities, as in a relational database. Each of its queries then involves all nodes, with an index or \
         by filtering, and gets slower as the table and the cluster grow.",
@@ -176,8 +175,7 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, city text);\n\
             CREATE TABLE shop.users_by_city (city text, id uuid, email text, PRIMARY KEY ((city), id));\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users_by_city WHERE city = ?;",
-    severity: "\
-        Medium at most, from `shapes` distinct sets of restricted columns, none of which contains the \
+    severity: "Medium at most, from `shapes` distinct sets of restricted columns, none of which contains the \
         partition key, if these are `most_share` of the table's reads. Walks of token ranges and full scans \
         do not count.",
     thresholds: &[SHAPES, MOST_SHARE],

@@ -61,8 +61,7 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Updates<'a>> {
 fn finding(name: &TableName, updates: Updates<'_>, reads: u64, context: &Context<'_>) -> Finding {
     let ratio = share(updates.count, reads);
     let title = format!(
-        "\
-            Rows of `{name}` are updated {} times for each read: copies in other tables would be written \
+        "Rows of `{name}` are updated {} times for each read: copies in other tables would be written \
             more often than read",
         number::decimal(ratio)
     );
@@ -90,8 +89,7 @@ const ABOUT: About = About {
         Denormalising pays off if reads are many and changes are few: a copy in another table saves a lookup \
         for each read, and costs a write for each change. If changes outnumber reads, the reverse is true: \
         looking up the row by its key costs less than keeping its copies up to date.",
-    fix: "\
-        Nothing to fix. Do not copy frequently changing columns into other tables; look them up by key. If \
+    fix: "Nothing to fix. Do not copy frequently changing columns into other tables; look them up by key. If \
         only a few columns change all the time, move those into a table of their own.",
     before: "UPDATE shop.users SET last_seen = ? WHERE id = ?;  -- 500 a second\nSELECT * FROM shop.users WHERE id = ?;  -- 5 a second",
     after: "UPDATE shop.presence SET last_seen = ? WHERE user = ?;\nSELECT * FROM shop.users WHERE id = ?;",

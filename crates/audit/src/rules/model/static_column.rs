@@ -133,8 +133,7 @@ const ABOUT: About = About {
         A regular column has a cell in each row. If all rows of a partition have the same value, such as the \
         customer's name in each of the customer's orders, those cells are written, read and compacted over \
         and over, and a change of the value has to reach every row.",
-    fix: "\
-        Make it a static column: it has one cell per partition, which is returned with every row. An \
+    fix: "Make it a static column: it has one cell per partition, which is returned with every row. An \
         existing column cannot be made static: add another one, and write it once per partition. Keep the \
         copies if rows move to other tables, or if the value must stay as it was at the time (the address of \
         an order).",

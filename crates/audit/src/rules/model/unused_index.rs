@@ -98,8 +98,7 @@ const ABOUT: About = About {
         Every write to an indexed column also writes the index, on each replica and under the same partition \
         lock; a legacy index is a table of its own, with files, compactions and tombstones. An unused index \
         costs all that for nothing.",
-    fix: "\
-        Find out whether anything needs it: monthly jobs, administrators and other applications may be \
+    fix: "Find out whether anything needs it: monthly jobs, administrators and other applications may be \
         missing from this report. Then drop it; it can be rebuilt from the table.",
     before: "-- in a week of traffic, no SELECT restricts city\nCREATE INDEX by_city ON shop.users (city);\n\
              UPDATE shop.users SET city = ? WHERE id = ?;",

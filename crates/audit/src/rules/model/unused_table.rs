@@ -118,8 +118,7 @@ const ABOUT: About = About {
         A table costs memory on every node (about a megabyte, and a memtable), files, repairs and attention. \
         A view costs more: every write to its base table reads the old row and writes the view, whether or \
         not the view is ever read. And unused tables mislead everyone who reads the schema.",
-    fix: "\
-        Find out whether anything uses it: monthly or quarterly jobs, other applications and other routes \
+    fix: "Find out whether anything uses it: monthly or quarterly jobs, other applications and other routes \
         into the cluster may be missing from this report. Then drop it; `auto_snapshot` keeps its files for \
         a while.",
     before: "-- in a week of traffic, no statement names shop.carts_old\nCREATE TABLE shop.carts_old (id uuid PRIMARY KEY, items text);\n\
@@ -172,8 +171,7 @@ mod tests {
             let mut titles = titles(&judgement);
             titles.sort();
             let view = format!(
-                "\
-                    The view `shop.by_city` was never read in {span}, but every write to its base table \
+                "The view `shop.by_city` was never read in {span}, but every write to its base table \
                     maintains it"
             );
             let table = format!("`shop.old` was neither read nor written in {span}");

@@ -66,8 +66,7 @@ const ABOUT: About = About {
         it folds them one by one: the response is small, the work is that of a full scan, and all of it has \
         to finish within one request timeout. As the table grows, the aggregate times out eventually. \
         ScyllaDB computes many aggregates on its nodes in parallel, which is faster but reads just as much.",
-    fix: "\
-        Aggregate within one partition; maintain the number in a counter or in a row that is updated with \
+    fix: "Aggregate within one partition; maintain the number in a counter or in a row that is updated with \
         the data; or let a job read token ranges and add up the results.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT COUNT(*) FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
@@ -77,8 +76,7 @@ const ABOUT: About = About {
         not executed, because the table's size is unknown.",
     thresholds: &[],
     needs: "The table's schema, to know its partition key and which functions are aggregates.",
-    source: "\
-        Cassandra's own warning `Aggregation query used without partition key` (2.2 and later, class \
+    source: "Cassandra's own warning `Aggregation query used without partition key` (2.2 and later, class \
         `SelectStatement`)",
 };
 

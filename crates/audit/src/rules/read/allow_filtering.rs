@@ -94,13 +94,11 @@ const ABOUT: About = About {
     id: "allow-filtering",
     group: "read shape",
     summary: "A read needs `ALLOW FILTERING`: Cassandra reads rows and discards most of them.",
-    why: "\
-        Without the partition key, the coordinator cannot know where the rows are. It queries the replicas \
+    why: "Without the partition key, the coordinator cannot know where the rows are. It queries the replicas \
         of every token range, a few ranges at a time, until enough rows match; each replica reads whole \
         partitions from disk and discards the rows that do not match. The cost grows with the table, not \
         with the result.",
-    fix: "\
-        Create a table whose partition key is the restricted column, and write it together with the base \
+    fix: "Create a table whose partition key is the restricted column, and write it together with the base \
         table.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, status text, amount decimal);\n\
              SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING;",
@@ -112,8 +110,7 @@ const ABOUT: About = About {
         the table's size is unknown. Info if `ALLOW FILTERING` is unnecessary.",
     thresholds: &[],
     needs: "The statement's text, and the table's schema, to know whether the partition key is given.",
-    source: "\
-        Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
+    source: "Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
         filtering",
 };
 

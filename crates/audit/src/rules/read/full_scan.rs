@@ -88,12 +88,10 @@ const ABOUT: About = About {
     id: "full-scan",
     group: "read shape",
     summary: "A read has no partition key: Cassandra walks the whole ring.",
-    why: "\
-        The coordinator queries the replicas of one token range after the other, or of several at once, \
+    why: "The coordinator queries the replicas of one token range after the other, or of several at once, \
         until it has covered the ring or the page is full. Every node takes part in every read, so adding \
         nodes does not help, and each replica merges all of its partitions from all of its SSTables.",
-    fix: "\
-        Query by partition key: create a table whose partition key is what the application knows at that \
+    fix: "Query by partition key: create a table whose partition key is what the application knows at that \
         point. For exports and counts, let a job read the ring in `token()` ranges, or maintain the count in \
         a separate table.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT * FROM shop.orders;",

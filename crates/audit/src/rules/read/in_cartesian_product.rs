@@ -63,15 +63,13 @@ const ABOUT: About = About {
         Cassandra reads every combination of the listed values, whether or not such a partition exists: two \
         lists of ten make a hundred reads for one coordinator to send, collect and hold in memory. An absent \
         partition is not free, because its replicas have to look for it.",
-    fix: "\
-        Read only the combinations that exist, with one prepared read each, a few at a time; or move one \
+    fix: "Read only the combinations that exist, with one prepared read each, a few at a time; or move one \
         column from the partition key to the clustering columns, where `IN` stays inside one partition.",
     before: "CREATE TABLE metrics.samples (sensor int, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
              SELECT * FROM metrics.samples WHERE sensor IN (?, ?, ?) AND day IN (?, ?, ?, ?);",
     after: "CREATE TABLE metrics.samples_by_day (day date, sensor int, at timestamp, value double,\n  PRIMARY KEY ((day), sensor, at));\n\
             SELECT * FROM metrics.samples_by_day WHERE day = ? AND sensor IN (?, ?, ?);",
-    severity: "\
-        By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
+    severity: "By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
         `medium_partitions`, high from `high_partitions`. Info for a statement that was analysed but not \
         executed, if the number depends on bound values.",
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],

@@ -65,8 +65,7 @@ const ABOUT: About = About {
         Within one partition, a short list is fine: replicas look up each row. For a long list they look up \
         each row in every SSTable of the partition, and lists on several columns multiply, whether or not \
         such rows exist.",
-    fix: "\
-        If the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
+    fix: "If the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
         split the list into statements of about twenty values. If such lists are common, add a clustering \
         column that groups the selected rows.",
     before: "SELECT total FROM shop.orders WHERE customer = ? AND at IN ?;",

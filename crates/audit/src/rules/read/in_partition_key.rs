@@ -62,8 +62,7 @@ const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
     unit: "partitions at p99",
     default: 20.0,
-    origin: "\
-        guardrail `partition_keys_in_select`: off by default in Apache Cassandra (4.1 and later), fails \
+    origin: "guardrail `partition_keys_in_select`: off by default in Apache Cassandra (4.1 and later), fails \
         above 20 in DataStax's GuardrailsConfig; Scylla refuses more than 100 \
         (`max_partition_key_restrictions_per_query`)",
 };
@@ -72,20 +71,17 @@ const ABOUT: About = About {
     id: "in-partition-key",
     group: "read shape",
     summary: "A read names several partitions with `IN` on the partition key.",
-    why: "\
-        The coordinator turns the statement into one read per key, sends them to the replicas of every key \
+    why: "The coordinator turns the statement into one read per key, sends them to the replicas of every key \
         and holds all results until the slowest has arrived. So the latency is that of the slowest replica, \
         the coordinator carries the memory, a failure repeats everything, and a token-aware driver can route \
         to the replicas of one key at most.",
-    fix: "\
-        If the keys belong together, make them one partition: group the rows under the key that the \
+    fix: "If the keys belong together, make them one partition: group the rows under the key that the \
         application queries by. If they do not, send one prepared read per key, a few at a time: each goes \
         straight to its replica. If the IN only collects the buckets of one key, use fewer buckets.",
     before: "SELECT * FROM shop.items WHERE item_id IN (?, ?, ?, ?);",
     after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
-    severity: "\
-        By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
+    severity: "By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
         `medium_partitions`, high from `high_partitions`; medium at most if `client-join` finds that the \
         list is a justified join. Info for a statement that was analysed but not executed, if the number \
         depends on bound values.",

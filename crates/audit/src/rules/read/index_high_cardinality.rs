@@ -131,8 +131,7 @@ const ABOUT: About = About {
         the coordinator queries the replicas of every token range, and all but one find nothing. A table \
         with that column as its partition key finds the row on its replicas at once, and costs as many \
         writes as the index.",
-    fix: "\
-        Create a table whose partition key is the column, and write both in one logged batch; or restrict \
+    fix: "Create a table whose partition key is the column, and write both in one logged batch; or restrict \
         the partition key as well. Once no query needs the index, drop it.",
     before: "CREATE INDEX ON lab.users (email);\nSELECT * FROM lab.users WHERE email = ?;",
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\

@@ -193,8 +193,7 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "\
         An indexed column has few distinct values, so that each of them covers a large part of all rows.",
-    why: "\
-        A legacy index is a hidden table on each node with one partition per value. With few values, these \
+    why: "A legacy index is a hidden table on each node with one partition per value. With few values, these \
         partitions grow with the table, nearly every write updates them, and every query reads them: a \
         result is a large part of the table, gathered row by row from all nodes. A storage-attached index \
         has no such partitions, but its results are as large.",

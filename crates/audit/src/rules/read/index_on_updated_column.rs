@@ -137,8 +137,7 @@ const ABOUT: About = About {
     id: "index-on-updated-column",
     group: "read shape",
     summary: "An indexed column changes all the time, and the index keeps an entry for each value.",
-    why: "\
-        Cassandra does not read before it writes, so a changed value gets a new index entry while the old \
+    why: "Cassandra does not read before it writes, so a changed value gets a new index entry while the old \
         one stays. In a legacy index, the stale entry is only found and deleted by a read that fetches the \
         row for nothing, and the delete leaves a tombstone in the index's hidden table. Each value that \
         changes back and forth leaves entries in the same index partitions. A storage-attached index drops \

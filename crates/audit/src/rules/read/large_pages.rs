@@ -61,8 +61,7 @@ const ROWS: Threshold = Threshold {
     name: "rows",
     unit: "rows per response at p99",
     default: 5_000.0,
-    origin: "\
-        the default page size of the Java and Python drivers: with fewer rows, the page size makes no \
+    origin: "the default page size of the Java and Python drivers: with fewer rows, the page size makes no \
         difference",
 };
 
@@ -70,12 +69,10 @@ const ABOUT: About = About {
     id: "large-pages",
     group: "read shape",
     summary: "A read requests pages of tens of thousands of rows, and gets them.",
-    why: "\
-        The coordinator collects a whole page of rows in memory before it sends the first one, as do \
+    why: "The coordinator collects a whole page of rows in memory before it sends the first one, as do \
         replicas, and one timeout covers the whole page. Very large pages defeat the purpose of paging: they \
         fill the heap, and a client that needs the first rows waits for the last ones.",
-    fix: "\
-        Reset the page size to the driver's default (5,000 rows), or choose one that yields about a \
+    fix: "Reset the page size to the driver's default (5,000 rows), or choose one that yields about a \
         megabyte. Drivers can fetch the next page while the application processes the current one.",
     before: "-- page size 100000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",

@@ -81,8 +81,7 @@ const LOW_BYTES: Threshold = Threshold {
     name: "low_bytes",
     unit: "bytes at p99",
     default: 1_048_576.0,
-    origin: "\
-        ScyllaDB's `query_page_size_in_bytes`, the maximum size of a page there whatever the client \
+    origin: "ScyllaDB's `query_page_size_in_bytes`, the maximum size of a page there whatever the client \
         requests: 1 MB",
 };
 
@@ -104,8 +103,7 @@ const ABOUT: About = About {
     id: "large-result",
     group: "read shape",
     summary: "Responses to a read are so large that coordinator and client hold megabytes for each.",
-    why: "\
-        The coordinator collects the rows of a response from the replicas on its heap, and encodes them \
+    why: "The coordinator collects the rows of a response from the replicas on its heap, and encodes them \
         again before it sends the first byte. Large responses become long-lived objects, cause garbage \
         collection pauses that delay all requests, and block the connection for small responses.",
     fix: "\
@@ -180,8 +178,7 @@ mod tests {
         let title = run(&LargeResult, &window([pattern])).findings.remove(0).title;
         assert_eq!(
             title,
-            "\
-                Reads of `shop.documents` return pages of 2 MiB (p99), 1 a minute; 20 MiB per read over all \
+            "Reads of `shop.documents` return pages of 2 MiB (p99), 1 a minute; 20 MiB per read over all \
                 pages, on average"
         );
     }

@@ -46,14 +46,12 @@ const ABOUT: About = About {
     id: "materialized-view-read",
     group: "read shape",
     summary: "A read uses a materialized view.",
-    why: "\
-        For reads, a view is a table like any other: one partition on its own replicas. Writes pay the \
+    why: "For reads, a view is a table like any other: one partition on its own replicas. Writes pay the \
         price: each replica of the base table reads the old row under a lock before it writes, and sends an \
         update to one view replica on its own. If such an update is lost, view and base table disagree, and \
         no repair of the base table detects it; Cassandra therefore calls views experimental and disables \
         them by default.",
-    fix: "\
-        Keep the view if it is a deliberate choice and is repaired. Otherwise write the second table from \
+    fix: "Keep the view if it is a deliberate choice and is repaired. Otherwise write the second table from \
         the application, in one logged batch with the base row.",
     before: "CREATE MATERIALIZED VIEW shop.users_by_phone AS\n  SELECT * FROM shop.users WHERE phone IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (phone, id);\nSELECT * FROM shop.users_by_phone WHERE phone = ?;",

@@ -191,14 +191,12 @@ fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Fin
         return finding;
     };
     let advice = match &suggestion.existing {
-        Some(existing) => format!(
-            "\
-            `{existing}` already has the key that this query needs: read from that table."
-        ),
+        Some(existing) => {
+            format!("`{existing}` already has the key that this query needs: read from that table.")
+        }
         None if !suggestion.may_be_large => finding.advice.clone(),
         None => format!(
-            "\
-                {} If many rows share a value, add a bucket to the partition key, such as a day, that the \
+            "{} If many rows share a value, add a bucket to the partition key, such as a day, that the \
                 query can specify.",
             finding.advice
         ),

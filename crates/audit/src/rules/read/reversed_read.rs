@@ -88,8 +88,7 @@ const ABOUT: About = About {
     id: "reversed-read",
     group: "read shape",
     summary: "A read returns rows in the reverse of the order in which they are stored.",
-    why: "\
-        The rows of a partition are stored in clustering order, and SSTables are read forwards. For the \
+    why: "The rows of a partition are stored in clustering order, and SSTables are read forwards. For the \
         reverse order, a replica steps back from index block to index block, reads each one forwards, \
         buffers its rows and returns them from the end: more memory, more small reads, and the whole last \
         block even for a small LIMIT. The cost grows with the partition.",

@@ -120,8 +120,7 @@ const ABOUT: About = About {
     id: "secondary-index-read",
     group: "read shape",
     summary: "A read uses a secondary index without a partition key: every node has to search.",
-    why: "\
-        A secondary index, including storage-attached ones, covers only the rows of its own node. Without \
+    why: "A secondary index, including storage-attached ones, covers only the rows of its own node. Without \
         the partition key, the coordinator therefore queries the replicas of one token range after the \
         other, a few at first and then more at a time, until it has enough rows or has covered the ring. The \
         work of one read grows with the number of nodes, so adding nodes makes it more expensive, and one \

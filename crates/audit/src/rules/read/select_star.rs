@@ -105,8 +105,7 @@ const ABOUT: About = About {
     id: "select-star",
     group: "read shape",
     summary: "A read selects all columns, including any that are added later.",
-    why: "\
-        Every column is read, sent and decoded, needed or not, and a column that is added later is read by \
+    why: "Every column is read, sent and decoded, needed or not, and a column that is added later is read by \
         every client at once. Prepared statements are worse: before protocol version 5, a driver keeps the \
         result columns that it received when it prepared the statement, so that after ALTER TABLE it decodes \
         rows wrongly or misses the new column until it prepares the statement again.",
@@ -166,8 +165,7 @@ mod tests {
             titles,
             [
                 "`mailer` sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes per row",
-                "\
-                    `orders-api` sends `SELECT *`: 2 statements on 2 tables, 2 a minute, about 300 bytes per \
+                "`orders-api` sends `SELECT *`: 2 statements on 2 tables, 2 a minute, about 300 bytes per \
                     row",
             ]
         );

@@ -73,8 +73,7 @@ const ABOUT: About = About {
         Each page is a separate request: a round trip from the client, a request from the coordinator to the \
         replicas, and the partition opened again where the last page ended. With ten rows per page, a read \
         of a thousand rows waits a hundred times.",
-    fix: "\
-        Leave the page size at the driver's default (5,000 rows), or choose it so that a page is about a \
+    fix: "Leave the page size at the driver's default (5,000 rows), or choose it so that a page is about a \
         megabyte. To show a list page by page, store the paging state between requests.",
     before: "-- page size 10\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",

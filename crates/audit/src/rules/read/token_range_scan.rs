@@ -98,8 +98,7 @@ const ABOUT: About = About {
     id: "token-range-scan",
     group: "read shape",
     summary: "A read walks token ranges: analytics or an export.",
-    why: "\
-        Every partition of the range is read from every SSTable of its replicas, without help from caches, \
+    why: "Every partition of the range is read from every SSTable of its replicas, without help from caches, \
         and the reads compete with those of users for disks and threads. Going range by range is the right \
         way to read a whole table: each request goes to the replicas of one range and can be repeated on its \
         own.",

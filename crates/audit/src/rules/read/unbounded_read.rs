@@ -149,8 +149,7 @@ const ABOUT: About = About {
         The cost depends on the size of the partition, not on what the application needs: replicas merge all \
         of its rows from all SSTables, and the client fetches page after page. Nothing in the statement \
         keeps the next partition from being ten times as large.",
-    fix: "\
-        Limit the read: add a LIMIT, both ends of a range on the first clustering column (a range that is \
+    fix: "Limit the read: add a LIMIT, both ends of a range on the first clustering column (a range that is \
         open at one end grows with the partition), or a bucket in the partition key (such as the day) that \
         keeps partitions to a known size.",
     before: "CREATE TABLE shop.events (sensor text, at timestamp, value double, PRIMARY KEY ((sensor), at));\n\
@@ -162,11 +161,9 @@ const ABOUT: About = About {
         high from `high_rows`. Nothing with a LIMIT, a PER PARTITION LIMIT, values or both ends of a range \
         on a clustering column, or an aggregate, and nothing while partitions are small.",
     thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
-    needs: "\
-        Responses with rows, and the paging states that link the pages of a read; the table's schema, to \
+    needs: "Responses with rows, and the paging states that link the pages of a read; the table's schema, to \
         know whether the read names a partition.",
-    source: "\
-        Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly; Cassandra guardrail \
+    source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly; Cassandra guardrail \
         `partition_size` (5.0)",
 };
 

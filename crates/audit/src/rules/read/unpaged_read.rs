@@ -86,12 +86,10 @@ const ABOUT: About = About {
     id: "unpaged-read",
     group: "read shape",
     summary: "A read disables paging, and its result has grown large.",
-    why: "\
-        Without a page size, the coordinator has to collect the whole result in memory before it sends the \
+    why: "Without a page size, the coordinator has to collect the whole result in memory before it sends the \
         first row, and so do the replicas before they respond to the coordinator. All rows, however many, \
         have to arrive within one request timeout, and a single such read can exhaust a node's heap.",
-    fix: "\
-        Set a page size on the statement or the session (drivers default to 5,000 rows; here paging was \
+    fix: "Set a page size on the statement or the session (drivers default to 5,000 rows; here paging was \
         turned off) and let the driver fetch page after page. For a single row, add LIMIT 1.",
     before: "-- with paging turned off in the driver\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "-- with a page size of 1000\nSELECT at, value FROM shop.events WHERE sensor = ?;",

@@ -76,13 +76,11 @@ pub(super) const ABOUT: About = About {
     id: "bucket-fan-out",
     group: GROUP,
     summary: "Every read of a key fetches all of its buckets.",
-    why: "\
-        A bucket in the partition key spreads a large key over several partitions, which is its purpose. \
+    why: "A bucket in the partition key spreads a large key over several partitions, which is its purpose. \
         Every read of the key pays for that: it reads as many partitions as there are buckets, on different \
         replicas, and waits for the slowest. Data is spread evenly (rule 1) at the price of reading more \
         partitions (rule 2).",
-    fix: "\
-        Use only as many buckets as it takes to keep a partition below 100 MB and 100,000 rows. Small keys \
+    fix: "Use only as many buckets as it takes to keep a partition below 100 MB and 100,000 rows. Small keys \
         need none: split only large ones, and store the number of buckets beside the key. Send the reads in \
         parallel, one key each, and not with `IN`. If readers want the newest rows, use time as the bucket, \
         so that most reads end in the first one.",
@@ -93,8 +91,7 @@ pub(super) const ABOUT: About = About {
         by the share of time and work. Never more than medium, because the cost buys something. Only if at \
         least half of the operations fetch all buckets that have been seen.",
     thresholds: &[MEDIUM_BUCKETS],
-    needs: "\
-        The schema; rows that reads return or INSERTs write, for the sizes; and the partition keys of a \
+    needs: "The schema; rows that reads return or INSERTs write, for the sizes; and the partition keys of a \
         sample of operations: what one session (or application and address) reads without a break of 50 ms, \
         or of 250 ms before the next of the same steps. Buckets are numbers and short texts; \
         `time-bucket-walk` covers dates.",

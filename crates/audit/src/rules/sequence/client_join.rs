@@ -106,8 +106,7 @@ const LARGE_FAN_OUT: Threshold = Threshold {
     name: "large_fan_out",
     unit: "partitions per read, on average",
     default: 100.0,
-    origin: "\
-        cqlens default: nearly every such operation then waits for a response that is the slowest of a \
+    origin: "cqlens default: nearly every such operation then waits for a response that is the slowest of a \
         hundred",
 };
 
@@ -122,8 +121,7 @@ pub(super) const ABOUT: About = About {
     id: "client-join",
     group: GROUP,
     summary: "The client reads rows, and then looks up more rows by a value of each.",
-    why: "\
-        A page that shows twenty users of a group reads one partition for the group and one for each user. \
+    why: "A page that shows twenty users of a group reads one partition for the group and one for each user. \
         Each of these reads goes to other replicas, and the page is as slow as the slowest of them: a delay \
         that hits one response in a hundred hits one page in five. Sent one after the other, the reads' \
         latencies add up as well. Cassandra has no joins because data that is read together should be stored \
@@ -135,8 +133,7 @@ pub(super) const ABOUT: About = About {
     before: "SELECT user_id FROM shop.groups WHERE groupname = ?;\nSELECT * FROM shop.users WHERE id = ?;  -- for each user_id",
     after: "ALTER TABLE shop.groups ADD (username text, email text);\n\
             SELECT user_id, username, email FROM shop.groups WHERE groupname = ?;",
-    severity: "\
-        By the average number of partitions per first read: low from `fan_out`, medium from \
+    severity: "By the average number of partitions per first read: low from `fan_out`, medium from \
         `medium_fan_out`, high from `large_fan_out`, and then by the share of time and work that the reads \
         by key take. Info if the joined rows are updated at least `updates_per_join` times per join: then \
         the join is the cheaper way. Only from `operations` with `values` distinct values.",

@@ -328,8 +328,7 @@ pub(super) const ABOUT: About = About {
     id: "dual-write-without-batch",
     group: GROUP,
     summary: "Copies of a row are written to several tables in separate requests.",
-    why: "\
-        Each table serves its query, and each copy has to be written: this is how Cassandra is meant to be \
+    why: "Each table serves its query, and each copy has to be written: this is how Cassandra is meant to be \
         used. But if each write is a separate request, one may fail, or the client may crash between them; \
         then the tables contradict each other, and nothing corrects that. A logged batch eventually writes \
         either all of them or none.",
@@ -348,8 +347,7 @@ pub(super) const ABOUT: About = About {
         one unlogged batch are judged in the same way, by the failed batches: each of them may have written \
         one table and not the other. Logged batches are only counted.",
     thresholds: &[OPERATIONS, FAILED_SHARE],
-    needs: "\
-        The bound values of INSERTs and UPDATEs in the same session (or from the same application and \
+    needs: "The bound values of INSERTs and UPDATEs in the same session (or from the same application and \
         address): three quarters of the values in common, sent within 50 ms. Not seen: copies in another \
         keyspace, values in the text of a statement, values that the client changes; in batches with more \
         than one statement per table, the copies of those.",

@@ -67,8 +67,7 @@ pub(super) const ABOUT: About = About {
     id: "index-table-lookup",
     group: GROUP,
     summary: "A row is read only to find the key of a row in another table, which is read next.",
-    why: "\
-        The table is an index that the application maintains: each lookup reads two partitions, one after \
+    why: "The table is an index that the application maintains: each lookup reads two partitions, one after \
         the other, on different replicas, and takes about twice as long as one read. The cost is constant, \
         so it can be right if the row is large or changes often, because the row is stored only once.",
     fix: "\

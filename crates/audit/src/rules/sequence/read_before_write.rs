@@ -134,8 +134,7 @@ const ABOUT: About = About {
     id: "read-before-write",
     group: GROUP,
     summary: "The client reads a partition and then writes it.",
-    why: "\
-        Between the read and the write, another client may write the same row. Cassandra keeps the write \
+    why: "Between the read and the write, another client may write the same row. Cassandra keeps the write \
         with the highest timestamp, so one of the two changes is lost without an error. The read also loads \
         replicas and makes the client wait before a write that needs no read: INSERT and UPDATE do not check \
         whether the row exists.",

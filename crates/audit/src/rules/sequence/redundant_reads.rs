@@ -89,8 +89,7 @@ fn judge(
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
     let each = habit.each;
     let title = format!(
-        "\
-            The application repeats a read of `{table}` {} times within a second; {} of these reads are \
+        "The application repeats a read of `{table}` {} times within a second; {} of these reads are \
             redundant{}",
         number::decimal(super::join::round(each)),
         number::percent(spared),
@@ -123,8 +122,7 @@ const ABOUT: About = About {
     id: "redundant-reads",
     group: GROUP,
     summary: "The application keeps sending the same read with the same values.",
-    why: "\
-        Each time, the coordinator queries replicas, which read the same rows from memory or disk, and the \
+    why: "Each time, the coordinator queries replicas, which read the same rows from memory or disk, and the \
         client waits a round trip for what it already knows. If all of these reads go to one partition, its \
         replicas carry the load of all clients.",
     fix: "\
@@ -203,9 +201,10 @@ mod tests {
     fn reads_that_come_again_are_found() {
         assert_eq!(
             found(100, 900),
-            ["\
-                    The application repeats a read of `shop.settings` 9 times within a second; 80 % of these \
-                    reads are redundant, 13 a second"]
+            [
+                "The application repeats a read of `shop.settings` 9 times within a second; 80 % of these \
+                    reads are redundant, 13 a second"
+            ]
         );
     }
 
@@ -213,9 +212,10 @@ mod tests {
     fn users_who_share_a_session_repeat_what_they_read_in_bursts() {
         assert_eq!(
             found_in_bursts((100, 900), (20, 100)),
-            ["\
-                    The application repeats a read of `shop.settings` 8.2 times within a second; 72 % of \
-                    these reads are redundant, 12 a second"]
+            [
+                "The application repeats a read of `shop.settings` 8.2 times within a second; 72 % of \
+                    these reads are redundant, 12 a second"
+            ]
         );
         assert_eq!(
             found_in_bursts((70, 700), (50, 200)),

@@ -41,8 +41,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
         None => "what one of them reads now".to_owned(),
     };
     let title = format!(
-        "\
-            Reads of `{}` walk from one `{}` to the next: {} partitions each, one after the other{}; {width} \
+        "Reads of `{}` walk from one `{}` to the next: {} partitions each, one after the other{}; {width} \
             would hold {holds}",
         buckets.name,
         buckets.column,
@@ -123,8 +122,7 @@ pub(super) const ABOUT: About = About {
     id: "time-bucket-walk",
     group: GROUP,
     summary: "Reads walk from one time bucket to the next until they have enough rows.",
-    why: "\
-        With the newest rows first and one partition per day, a client that finds fewer rows in a day than \
+    why: "With the newest rows first and one partition per day, a client that finds fewer rows in a day than \
         it shows on a page reads the day before, and the one before that. Each day is a partition of its \
         own, on other replicas, and a client that does not know how many it needs reads one after the other: \
         the latencies add up, including those of empty days.",

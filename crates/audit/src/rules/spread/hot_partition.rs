@@ -125,13 +125,11 @@ const ABOUT: About = About {
     id: "hot-partition",
     group: GROUP,
     summary: "One partition gets a large part of a table's reads and writes.",
-    why: "\
-        A partition lives on as many nodes as there are replicas, and these serve all of its requests, \
+    why: "A partition lives on as many nodes as there are replicas, and these serve all of its requests, \
         however many nodes the cluster has: more nodes do not help. Its rows are cached and compacted there, \
         its requests queue up, and other partitions on these nodes wait with them. ScyllaDB serves a \
         partition with a single core of each replica.",
-    fix: "\
-        Spread the writes: add a bucket to the partition key, a hash of a clustering column or a span of \
+    fix: "Spread the writes: add a bucket to the partition key, a hash of a clustering column or a span of \
         time, and read one bucket or all of them. If only reads are frequent, cache the rows in the \
         application, or keep copies under several keys. Check the key first: an empty string, `unknown` or a \
         test account should not be written at all.",
@@ -141,8 +139,7 @@ const ABOUT: About = About {
         From a `share` of the table's reads and writes, with at least `partitions` distinct partitions, if \
         the requests come steadily: low, medium from `large_share`, and never more.",
     thresholds: &[SHARE, LARGE_SHARE, PARTITIONS],
-    needs: "\
-        The partition keys of requests. The key itself stays hidden: the hash is the one in the report's \
+    needs: "The partition keys of requests. The key itself stays hidden: the hash is the one in the report's \
         list of partitions. Counted by a sketch, whose error is subtracted.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool toppartitions`",
 };

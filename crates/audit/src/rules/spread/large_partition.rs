@@ -274,8 +274,7 @@ pub(super) const ABOUT: About = About {
     id: "large-partition",
     group: GROUP,
     summary: "A partition is too large, or keeps growing.",
-    why: "\
-        A partition lives on one set of replicas and is never split. Compaction and repair process it as a \
+    why: "A partition lives on one set of replicas and is never split. Compaction and repair process it as a \
         whole, reads go through a partition index that grows with it, and a replica that streams it is busy \
         with nothing else. Up to a few tens of megabytes this goes unnoticed; at a gigabyte, reads time out \
         and compaction falls behind. More nodes do not help, only a key that limits the size of partitions.",
@@ -287,8 +286,7 @@ pub(super) const ABOUT: About = About {
              SELECT * FROM shop.orders WHERE lab = ? LIMIT 20;",
     after: "CREATE TABLE shop.orders_by_month (\n  lab text, month date, at timestamp, id int,\n  PRIMARY KEY ((lab, month), at, id)\n);\n\
             SELECT * FROM shop.orders_by_month WHERE lab = ? AND month = ? LIMIT 20;",
-    severity: "\
-        Medium from `rows` or `mib`, high from `far` times as much. If a partition got `new_rows` and \
+    severity: "Medium from `rows` or `mib`, high from `far` times as much. If a partition got `new_rows` and \
         nothing limits it: medium if it exceeds a limit within `soon_days`, low within `later_days`, nothing \
         beyond. If the key contains a span of time, or rows expire: low if a partition gets `rows` in that \
         time, medium from `far` times as much. A burst, or less than `observed_hours`, is info.",

@@ -267,8 +267,7 @@ const ABOUT: About = About {
     id: "uneven-token-load",
     group: GROUP,
     summary: "A node, or a part of the ring, gets far more reads and writes than others.",
-    why: "\
-        Requests follow the tokens of their partitions. If one node owns more of the ring, or the busiest \
+    why: "Requests follow the tokens of their partitions. If one node owns more of the ring, or the busiest \
         partitions lie on it, it is the first to become slow, and the cluster can do no more than this node: \
         other nodes are idle meanwhile.",
     fix: "\
@@ -278,8 +277,7 @@ const ABOUT: About = About {
         busiest partitions in the report, and spread them with a bucket.",
     before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, over and over",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
-    severity: "\
-        If a table has at least `partitions` distinct partitions: low from `times` the mean of a data \
+    severity: "If a table has at least `partitions` distinct partitions: low from `times` the mean of a data \
         centre's nodes, medium from `large_times`, and never more; nothing if `hot-partition` already \
         reports the single partition that is the cause. For a single node, or nodes that are even: low if \
         one of 256 parts of the ring gets `range_share`; if a single partition is half of that or more, info \

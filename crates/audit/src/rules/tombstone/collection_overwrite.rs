@@ -185,13 +185,11 @@ const ABOUT: About = About {
     id: "collection-overwrite",
     group: "tombstones",
     summary: "A write replaces a whole collection, which leaves a tombstone each time.",
-    why: "\
-        The elements of a list, set or map are separate cells. To replace them, Cassandra does not check \
+    why: "The elements of a list, set or map are separate cells. To replace them, Cassandra does not check \
         which exist: it writes a range tombstone over the old elements and then the new elements. This also \
         happens in an INSERT of a row that did not exist. Every read of the row scans these tombstones until \
         they are compacted away, and because of them Cassandra cannot serve the row from a single SSTable.",
-    fix: "\
-        Add and remove elements (`tags = tags + ?`) as the collection changes, use `frozen<…>` if it is \
+    fix: "Add and remove elements (`tags = tags + ?`) as the collection changes, use `frozen<…>` if it is \
         always written as a whole, or leave the column out of INSERTs that do not set it.",
     before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, name text, tags set<text>);\nUPDATE shop.users SET tags = ? WHERE id = ?;",
     after: "CREATE TABLE shop.tagged_users (id uuid PRIMARY KEY, name text, tags frozen<set<text>>);\n\
@@ -201,8 +199,7 @@ const ABOUT: About = About {
         those into the table overwrite an existing row. Nothing for frozen collections and for elements that \
         are added or removed.",
     thresholds: &[OVERWRITTEN_SHARE],
-    needs: "\
-        The table's schema. Inferred from writes: collections in INSERT … JSON and collections that are \
+    needs: "The table's schema. Inferred from writes: collections in INSERT … JSON and collections that are \
         bound as null or left unset cannot be distinguished.",
     source: "\
         Cassandra class `Lists.Setter` (and those of sets and maps), `setComplexDeletionTimeForOverwrite`; \

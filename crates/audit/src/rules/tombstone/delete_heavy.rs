@@ -212,13 +212,11 @@ const ABOUT: About = About {
     id: "delete-heavy",
     group: "tombstones",
     summary: "A large part of a table's writes delete rows or columns within partitions that remain in use.",
-    why: "\
-        A delete writes a tombstone, and the tombstone stays for at least `gc_grace_seconds` (ten days by \
+    why: "A delete writes a tombstone, and the tombstone stays for at least `gc_grace_seconds` (ten days by \
         default) so that a replica that missed the delete cannot bring the row back. Every read of that part \
         of the partition loads it, holds it in memory and skips it; after enough deletes, a read of ten rows \
         scans thousands of tombstones, and at 100,000 it is aborted.",
-    fix: "\
-        Delete whole partitions: put data that is deleted together (a day, a job's batch) into one \
+    fix: "Delete whole partitions: put data that is deleted together (a day, a job's batch) into one \
         partition. Or let rows expire by a table-wide TTL with TimeWindowCompactionStrategy, which drops \
         whole SSTables. Or write a state instead of deleting, and start reading after the last row that was \
         processed.",
@@ -231,8 +229,7 @@ const ABOUT: About = About {
         single rows by their whole key, else low, medium from `many_share`; one step up if the server \
         reported tombstones. Nothing for deletes of whole partitions.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
-    needs: "\
-        Writes and reads of the same window; the table's schema, to distinguish partitions from rows. \
+    needs: "Writes and reads of the same window; the table's schema, to distinguish partitions from rows. \
         Inferred from writes: only the server knows whether reads scan the tombstones.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold` and `tombstone_failure_threshold`; Cassandra documentation, \
@@ -351,8 +348,7 @@ mod tests {
         let findings = judged([insert(60), delete(DELETE, 60)], 600, 0);
         assert_eq!(
             findings[0].title,
-            "\
-                50 % of the writes to `work.jobs` delete, 1 a second; 600 reads may have to scan their \
+            "50 % of the writes to `work.jobs` delete, 1 a second; 600 reads may have to scan their \
                 tombstones"
         );
     }

@@ -82,8 +82,7 @@ const ABOUT: About = About {
         it writes a tombstone. An INSERT of ten columns of which eight are null writes eight tombstones and \
         two values. Reads of the row scan them until they are compacted away, at the earliest after \
         `gc_grace_seconds`.",
-    fix: "\
-        Leave the value unset (protocol version 4: an unset value is not written), as most drivers do for \
+    fix: "Leave the value unset (protocol version 4: an unset value is not written), as most drivers do for \
         values that are never bound; mappers have to be configured for it. Or prepare an INSERT for only the \
         columns that have values. `INSERT ... JSON` needs `DEFAULT UNSET`.",
     before: "-- phone and fax bound as null\nINSERT INTO shop.users (id, name, phone, fax) VALUES (?, ?, ?, ?);",

@@ -223,8 +223,7 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
         .iter()
         .for_each(|(_, pattern)| empty.merge(&pattern.rows));
     let title = format!(
-        "\
-            `{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head scans their \
+        "`{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head scans their \
             tombstones",
         number::plural(appends, "row", "rows"),
         number::count(queue.gone()),
@@ -273,8 +272,7 @@ const ABOUT: About = About {
         the queue, the more tombstones per row, until `tombstone_failure_threshold` (100,000) aborts the \
         reads. If a column marks completed rows (`state = 'open'`), an index on it has such tombstones, one \
         per change; without an index, a read scans the rows themselves.",
-    fix: "\
-        Start each read where the last one ended (`AND at > ?`), so that it skips the head. Or give each \
+    fix: "Start each read where the last one ended (`AND at > ?`), so that it skips the head. Or give each \
         span of time its own partition, delete a partition once all of its rows are done, and never read it \
         again. Or use a queue: logs and message brokers are made for this.",
     before: "SELECT at, what FROM work.jobs WHERE lane = ? LIMIT 1;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
@@ -287,8 +285,7 @@ const ABOUT: About = About {
         ALLOW FILTERING; one step less through a storage-attached index. Nothing for reads of all rows, from \
         the newest row, or from a given row on.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
-    needs: "\
-        The table's schema, and its writes and reads in the same window. Writing growing values, such as \
+    needs: "The table's schema, and its writes and reads in the same window. Writing growing values, such as \
         times, counts as appending, by INSERT, or by UPDATE if there is no INSERT. Rows that expire in time \
         windows do not count. That deletes affect the rows that are read is inferred from their numbers. The \
         finding says whether the server reported tombstones.",

@@ -289,15 +289,17 @@ mod tests {
     fn deletes_and_rows_that_stay_are_found() {
         assert_eq!(
             titles(TIME_WINDOW, [insert(" USING TTL ?", 60), delete(60)]),
-            ["\
-                    Rows of `shop.events` are deleted by statements, although the table uses time window \
-                    compaction, 1 a second"]
+            [
+                "Rows of `shop.events` are deleted by statements, although the table uses time window \
+                    compaction, 1 a second"
+            ]
         );
         assert_eq!(
             titles(TIME_WINDOW, [insert(" USING TTL ?", 75), insert("", 25)]),
-            ["\
-                    25 % of the writes to `shop.events` have no TTL and keep the rest of their time window \
-                    on disk"]
+            [
+                "25 % of the writes to `shop.events` have no TTL and keep the rest of their time window \
+                    on disk"
+            ]
         );
     }
 
@@ -309,9 +311,10 @@ mod tests {
         };
         assert_eq!(
             titles(TIME_WINDOW, [insert("", 600), update(60)]),
-            ["\
-                    Rows of `shop.events` are updated after their insert, although the table uses time \
-                    window compaction, 1 a second"]
+            [
+                "Rows of `shop.events` are updated after their insert, although the table uses time \
+                    window compaction, 1 a second"
+            ]
         );
         assert_eq!(
             titles(TIME_WINDOW, [update(60)]),
@@ -353,9 +356,10 @@ mod tests {
         };
         assert_eq!(
             of("", 2 * DAY_US),
-            ["\
-                    Writes to `shop.events` carry timestamps up to 2 days in the past, but a time window \
-                    covers 1 day, 1 a second"]
+            [
+                "Writes to `shop.events` carry timestamps up to 2 days in the past, but a time window \
+                    covers 1 day, 1 a second"
+            ]
         );
         let hours = ", 'compaction_window_unit': 'HOURS', 'compaction_window_size': '6'";
         assert_eq!(of(hours, DAY_US / 2).len(), 1);

@@ -203,14 +203,12 @@ pub(super) const ABOUT: About = About {
     id: "tombstone-heavy-read",
     group: "tombstones",
     summary: "A read scans many deleted cells or rows before it finds live ones.",
-    why: "\
-        A delete, a null or an expired TTL leaves a tombstone that stays until compaction may drop it, at \
+    why: "A delete, a null or an expired TTL leaves a tombstone that stays until compaction may drop it, at \
         the earliest after `gc_grace_seconds` (ten days by default). Until then, every read of that range \
         loads the tombstones from disk, keeps them in memory and sends them to the coordinator, which needs \
         them to overrule replicas that missed the delete. Beyond `tombstone_failure_threshold`, the read is \
         aborted.",
-    fix: "\
-        Avoid reading ranges that have been deleted: put a time or a bucket into the partition key so that \
+    fix: "Avoid reading ranges that have been deleted: put a time or a bucket into the partition key so that \
         whole partitions age together, start reading after the last row that was processed, or delete whole \
         partitions instead of rows. Do not bind nulls. For data with a single TTL, use \
         TimeWindowCompactionStrategy.",
@@ -225,8 +223,7 @@ pub(super) const ABOUT: About = About {
         available, the number that one read in a hundred scans counts. Without either, pages that ended \
         early are low, and medium from `medium_empty_pages` empty pages.",
     thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, RARE_SHARE, MEDIUM_EMPTY_PAGES],
-    needs: "\
-        The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
+    needs: "The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
         complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample`, \
         also the traces of some reads that cqlens repeats; with `--poll-system-views`, the nodes' own \
         counters; the finding names its source. If a server reports nothing: pages that end early although \

@@ -119,8 +119,7 @@ const ABOUT: About = About {
     id: "batch-too-large",
     group: "writes",
     summary: "A batch over several partitions exceeds Cassandra's warning threshold.",
-    why: "\
-        The coordinator holds the whole batch in memory, a logged batch is also stored on two other nodes, \
+    why: "The coordinator holds the whole batch in memory, a logged batch is also stored on two other nodes, \
         and every replica set has to respond before the client gets a response. Large batches cause garbage \
         collection pauses on the nodes, and beyond `batch_size_fail_threshold` Cassandra refuses them.",
     fix: "\
@@ -137,8 +136,7 @@ const ABOUT: About = About {
         measures the resulting mutations, not the request, so its sizes differ somewhat.",
     thresholds: &[WARN_BYTES, FAIL_BYTES, SCYLLADB_WARN_BYTES, SCYLLADB_FAIL_BYTES],
     needs: "Requests; bound values and the tables' schemas, to leave out batches over one partition.",
-    source: "\
-        cassandra.yaml `batch_size_warn_threshold`, `batch_size_fail_threshold`; Cassandra class \
+    source: "cassandra.yaml `batch_size_warn_threshold`, `batch_size_fail_threshold`; Cassandra class \
         `BatchStatement.verifyBatchSize`",
 };
 

@@ -216,8 +216,7 @@ const ABOUT: About = About {
         A collection is always read as a whole, even if a query needs one element, and has no paging: it is \
         meant for a few dozen elements. One that grows over time makes each read of its row slower, until it \
         does not fit into a response.",
-    fix: "\
-        Store the elements as rows of a table, with a clustering column that distinguishes them: rows have \
+    fix: "Store the elements as rows of a table, with a clustering column that distinguishes them: rows have \
         paging, ranges and individual TTLs. If the collection has a natural limit (the roles of a user), \
         there is nothing to do.",
     before: "UPDATE shop.users SET visited = visited + ? WHERE id = ?;",
@@ -228,8 +227,7 @@ const ABOUT: About = About {
         maps, where the same element may be added repeatedly. Info for statements that write collections of \
         `many_elements` or more, low from `too_many_elements`, medium at most.",
     thresholds: &[TIMES, MANY_ITEMS, TOO_MANY_ITEMS],
-    needs: "\
-        The schema, and all writes to the table: what another program removes is not seen. Elements are \
+    needs: "The schema, and all writes to the table: what another program removes is not seen. Elements are \
         counted in collections that are bound as a whole, from 32 on.",
     source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
 };
@@ -273,8 +271,7 @@ mod tests {
             found(&[(ADD, StatementKind::Update)]),
             [(
                 Severity::Low,
-                "\
-                    Updates add to `visited` of `shop.users`, 10 a second, 6 times per partition, and no \
+                "Updates add to `visited` of `shop.users`, 10 a second, 6 times per partition, and no \
                     statement removes anything"
                     .to_owned()
             )]
@@ -295,8 +292,7 @@ mod tests {
             of(1_000),
             [(
                 Severity::Low,
-                "\
-                    300 of 600 writes to `shop.users` replace a collection with one of 100 elements or more, \
+                "300 of 600 writes to `shop.users` replace a collection with one of 100 elements or more, \
                     up to 1,000"
                     .to_owned()
             )]

@@ -140,12 +140,10 @@ const ABOUT: About = About {
     id: "large-mutation",
     group: "writes",
     summary: "Single writes, or single values, carry megabytes.",
-    why: "\
-        The coordinator and each replica hold a value in memory as a whole when it is written, read and \
+    why: "The coordinator and each replica hold a value in memory as a whole when it is written, read and \
         compacted: it fills the heap, and requests behind it on the connection wait. A write of more than 16 \
         MiB is refused.",
-    fix: "\
-        Split large values into chunks of about 256 KiB, stored as rows of one partition with a number as \
+    fix: "Split large values into chunks of about 256 KiB, stored as rows of one partition with a number as \
         the clustering column, and write them one after the other; or put them into an object store, and \
         store their address here.",
     before: "INSERT INTO shop.documents (id, content) VALUES (?, ?);",

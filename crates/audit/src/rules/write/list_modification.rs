@@ -154,14 +154,12 @@ const ABOUT: About = About {
     id: "list-modification",
     group: "writes",
     summary: "A write changes elements of a list, which Cassandra has to read first.",
-    why: "\
-        Elements of a list are stored under time-based ids, not under their position. To set or delete the \
+    why: "Elements of a list are stored under time-based ids, not under their position. To set or delete the \
         element at an index, or all elements with a value, the coordinator first reads the whole list from \
         the replicas, at the consistency level of the write, to find their ids: a read round trip before \
         each write, and a race with clients that change the list in between. Appending needs no read, but \
         repeated after a timeout it appends twice.",
-    fix: "\
-        Use a set, or a map keyed by something that identifies the element, or a clustering column: all of \
+    fix: "Use a set, or a map keyed by something that identifies the element, or a clustering column: all of \
         these are written without a read and can be retried. A short list that is always written as a whole \
         may be frozen.",
     before: "CREATE TABLE shop.carts (id uuid PRIMARY KEY, items list<text>);\nUPDATE shop.carts SET items[?] = ? WHERE id = ?;",
@@ -172,8 +170,7 @@ const ABOUT: About = About {
         and maps.",
     thresholds: &[],
     needs: "The tables' schemas, to distinguish lists from maps and sets.",
-    source: "\
-        Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
+    source: "Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
         collections: lists",
 };
 

@@ -56,13 +56,11 @@ const ABOUT: About = About {
     id: "logged-batch-multi-partition",
     group: "writes",
     summary: "A logged batch writes several partitions.",
-    why: "\
-        Before it writes anything, the coordinator stores the whole batch on two other nodes and waits for \
+    why: "Before it writes anything, the coordinator stores the whole batch on two other nodes and waits for \
         them; then it sends each partition's writes to its replicas, waits for all of them, and deletes the \
         stored batch. Everything is written twice, one slow replica delays the batch, and the deleted \
         batches are tombstones. In return all statements are applied eventually; it is not faster.",
-    fix: "\
-        Batch only rows that must stay consistent: copies of the same data in the tables that serve its \
+    fix: "Batch only rows that must stay consistent: copies of the same data in the tables that serve its \
         queries. Send everything else as separate statements in parallel; the driver routes each to its \
         replicas.",
     before: "BEGIN BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  \

@@ -117,8 +117,7 @@ const ABOUT: About = About {
     id: "mixed-conditional-writes",
     group: "writes",
     summary: "The same columns are written both with and without conditions.",
-    why: "\
-        A conditional write gets its timestamp from the Paxos round, a plain one from the client's or \
+    why: "A conditional write gets its timestamp from the Paxos round, a plain one from the client's or \
         coordinator's clock. A plain write does not wait for rounds in progress: it may be overwritten by a \
         condition that was decided earlier, or let one succeed on a value that has already been replaced, \
         and no error is raised.",

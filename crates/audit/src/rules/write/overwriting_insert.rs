@@ -160,8 +160,7 @@ const ABOUT: About = About {
         lacks what distinguishes two things (two guests with the same name, two orders in the same second), \
         the later one replaces the earlier one without an error. Even where this is intended, each row is \
         stored in as many SSTables as it was written to, and reads merge them.",
-    fix: "\
-        Add a clustering column that distinguishes the rows: a number, an id, a time-based UUID. If \
+    fix: "Add a clustering column that distinguishes the rows: a number, an id, a time-based UUID. If \
         replacing rows is intended, an upsert is right: accept this finding for the table. If it must never \
         happen, and seldom does, use INSERT … IF NOT EXISTS.",
     before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\

@@ -87,8 +87,7 @@ fn finding(
     context: &Context<'_>,
 ) -> Finding {
     let title = format!(
-        "\
-            {} of {} were sent again after a failure that leaves open whether they were applied: {} may \
+        "{} of {} were sent again after a failure that leaves open whether they were applied: {} may \
             count twice",
         match what {
             "increments" => "Increments",
@@ -110,8 +109,7 @@ const ABOUT: About = About {
         After a WRITE_TIMEOUT or a lost connection, the client does not know whether the write was applied. \
         Repeating a plain write makes no difference, but a repeated increment counts twice, and a repeated \
         append is in the list twice.",
-    fix: "\
-        Mark these statements as not idempotent in the driver, so that its retry policy leaves them alone. \
+    fix: "Mark these statements as not idempotent in the driver, so that its retry policy leaves them alone. \
         If the number must be exact, do not use a counter: write events by id and sum them; use a set, or a \
         map by id, instead of a list.",
     before: "\
@@ -120,8 +118,7 @@ const ABOUT: About = About {
     after: "INSERT INTO shop.page_views (page, hour, view_id) VALUES (?, ?, ?);",
     severity: "By the share of repeated executions, medium if they are a part of the load.",
     thresholds: &[],
-    needs: "\
-        Requests and responses: the same statement and values from the same host within one second. The \
+    needs: "Requests and responses: the same statement and values from the same host within one second. The \
         schema, for lists.",
     source: "Cassandra documentation, counters; drivers' manuals, idempotence of statements",
 };
@@ -157,9 +154,10 @@ mod tests {
     fn what_may_count_twice_is_found() {
         assert_eq!(
             found(INCREMENT, &[Flag::Counter], RetryCause::WriteTimeout),
-            ["\
-                    Increments of `shop.views` were sent again after a failure that leaves open whether they \
-                    were applied: 12 may count twice"]
+            [
+                "Increments of `shop.views` were sent again after a failure that leaves open whether they \
+                    were applied: 12 may count twice"
+            ]
         );
         assert_eq!(found(APPEND, &[], RetryCause::ConnectionLost).len(), 1);
     }

@@ -50,24 +50,20 @@ const ABOUT: About = About {
     id: "unlogged-batch-multi-partition",
     group: "writes",
     summary: "An unlogged batch writes several partitions.",
-    why: "\
-        The coordinator splits the batch and sends each partition's writes to its replicas, as the driver \
+    why: "The coordinator splits the batch and sends each partition's writes to its replicas, as the driver \
         would have done, but alone and over an extra hop, and it responds when the slowest is done. While \
         separate statements spread over all nodes, a single node coordinates the whole batch. If it fails, \
         the client does not know which part was written and has to send all of it again.",
-    fix: "\
-        Send the statements separately, prepared, several at a time; the driver sends each to a replica. \
+    fix: "Send the statements separately, prepared, several at a time; the driver sends each to a replica. \
         Batch only writes to one partition, which become a single mutation.",
     before: "BEGIN UNLOGGED BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n\
              APPLY BATCH;",
     after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
-    severity: "\
-        By the partitions per batch at p99: nothing for one; low from two on, medium from \
+    severity: "By the partitions per batch at p99: nothing for one; low from two on, medium from \
         `medium_partitions`, high from `high_partitions`.",
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
-    source: "\
-        Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
+    source: "Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
         CASSANDRA-11529); Data Modeling in Cassandra, the pathology lab: batches for speed",
 };
 

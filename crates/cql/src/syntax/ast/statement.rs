@@ -186,6 +186,22 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether a statement that is [`Body::Other`] names an object of a keyspace: functions, aggregates, triggers and views.
+    /// Roles, permissions and service levels belong to the cluster.
+    #[must_use]
+    pub fn is_of_keyspace_object(self) -> bool {
+        matches!(
+            self,
+            Self::CreateFunction
+                | Self::DropFunction
+                | Self::CreateAggregate
+                | Self::DropAggregate
+                | Self::CreateTrigger
+                | Self::DropTrigger
+                | Self::PruneView
+        )
+    }
+
     /// The kind in snake case: `select`, `create_table`, `grant_permissions`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Templates made of tokens: of texts that do not parse, and of statements that have no tree.
 
-use crate::syntax::ast::{Kind, Other, Statement};
+use crate::syntax::ast::{Other, Statement};
 use crate::syntax::lexer::Lexer;
 use crate::syntax::parse::unquoted;
 use crate::syntax::{Keyword, MAX_NAME_LEN, MAX_TOKENS, TokenKind, Work, cut_name};
@@ -120,20 +120,10 @@ pub(super) fn of_other(statement: &Statement<'_>, other: &Other<'_>, keyspace: O
 
 /// Where the name of an object begins that belongs to a keyspace and does not say to which.
 fn unqualified_object(other: &Other<'_>) -> Option<u32> {
-    let belongs_to_keyspace = matches!(
-        other.kind,
-        Kind::CreateFunction
-            | Kind::DropFunction
-            | Kind::CreateAggregate
-            | Kind::DropAggregate
-            | Kind::CreateTrigger
-            | Kind::DropTrigger
-            | Kind::PruneView
-    );
     let object = other
         .object
         .as_ref()
-        .filter(|object| belongs_to_keyspace && object.keyspace.is_none())?;
+        .filter(|object| other.kind.is_of_keyspace_object() && object.keyspace.is_none())?;
     Some(object.name.span.start)
 }
 

@@ -117,8 +117,7 @@ fn what_is_counted_is_forecast_to_the_day_with_the_bucket_that_prevents_it() {
     let (severity, title, bucket) = forecast_of(50);
     assert_eq!(
         title,
-        "\
-            One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have \
+        "One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have \
             100,000 rows in 41 days"
     );
     assert_eq!(
@@ -129,8 +128,7 @@ fn what_is_counted_is_forecast_to_the_day_with_the_bucket_that_prevents_it() {
     let (severity, title, bucket) = forecast_of(20_000);
     assert_eq!(
         title,
-        "\
-            One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have 100 \
+        "One partition of `shop.orders` got 510 new rows, 1.7 a minute, and at this rate will have 100 \
             MiB in 1 day 23 h"
     );
     assert_eq!((severity, &*bucket), (Severity::Medium, "-- day: the day of at"));
