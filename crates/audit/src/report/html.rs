@@ -16,6 +16,7 @@ mod growth;
 mod index;
 mod list;
 mod problem;
+mod sections;
 mod statement;
 mod table;
 mod timeline;
@@ -32,8 +33,7 @@ use facts::facts;
 use index::{Index, Ranked};
 
 use super::{
-    ColumnReport, ColumnRole, PatternReport, Quantiles, Report, chebotko, coverage_notes, evidence, html,
-    load, words,
+    ColumnReport, ColumnRole, PatternReport, Quantiles, Report, chebotko, evidence, html, load, words,
 };
 use crate::{number, rules::Severity, text::Lines, window::PatternId};
 
