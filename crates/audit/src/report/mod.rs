@@ -15,6 +15,7 @@ mod coverage_notes;
 mod csv;
 mod diff;
 mod evidence;
+mod finding;
 mod histogram;
 mod html;
 mod json;
@@ -57,13 +58,14 @@ pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
 };
+pub use finding::{Chart, FindingReport, ProblemReport, Unit};
 #[cfg(feature = "json-schema")]
 pub use json_schema::{json_reference, json_schema_of, json_schemas};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
-    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionWeight,
-    PartitionsReport, PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span,
-    Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    ColumnReport, ColumnRole, Latency, ObservedTombstones, PartitionWeight, PartitionsReport, PatternReport,
+    PerRead, Quantiles, RepeatsReport, ScannedReport, Span, Summary, TableReport, TokenRangesReport, Tool,
+    TopPartition, Totals,
 };
 pub use selection::Selection;
 pub use sequence::{SequenceReport, StepReport};
@@ -139,9 +141,9 @@ pub struct Report {
     pub window: Span,
     /// Whose traffic it is.
     pub cluster: Cluster,
-    /// The answer to "is it bad, and what is worst".
+    /// The verdict: how bad it is, and what is worst.
     pub summary: Summary,
-    /// Models beside each other, where who sent the traffic has said which operations are the same.
+    /// Models side by side, if the sender of the traffic has declared which operations are the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chapters: Vec<Chapter>,
     /// The comparison with a second cluster; absent without one.
@@ -155,7 +157,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineReport>,
     /// What belongs to which table, for reports that are read table by table: the table with the worst problem first, those
-    /// without problems by their traffic, at the end what is of no single table. Absent unless it was asked for.
+    /// without problems by their traffic, what belongs to no single table at the end. Absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_table: Option<Vec<TableGroup>>,
     /// By table and view, the busiest first.
