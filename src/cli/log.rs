@@ -21,7 +21,7 @@ use std::{
 use anyhow::Context;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
 use super::{colour, log_json, log_line::Fields};
@@ -38,7 +38,7 @@ pub(super) enum LogFormat {
 
 /// What is logged, which may change while the process runs.
 #[derive(Debug, Clone)]
-pub(super) struct Log(reload::Handle<EnvFilter, Registry>);
+pub(super) struct Log(reload::Handle<Targets, Registry>);
 
 /// More of them wait for standard error only if it stands still.
 const MOST_LINES: usize = 1_024;
@@ -93,8 +93,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> anyhow::Result<Log> {
 ///
 /// # Errors
 /// A filter that cannot be read.
-pub(super) fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(filter).context("--log")
+pub(super) fn parse(filter: &str) -> anyhow::Result<Targets> {
+    filter.parse().context("--log")
 }
 
 impl Log {
@@ -105,7 +105,7 @@ impl Log {
     }
 
     /// Logs what `filter` lets through, from now on.
-    pub(super) fn filter(&self, filter: EnvFilter) {
+    pub(super) fn filter(&self, filter: Targets) {
         // It fails only where logging has ended.
         let _ = self.0.reload(filter);
     }

@@ -9,7 +9,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use super::{
     args::Args,
@@ -70,7 +70,7 @@ const FIXED: &[&str] = &[
 
 /// What depends on the settings and has been made anew.
 pub(super) struct NewParts {
-    pub(super) filter: Option<EnvFilter>,
+    pub(super) filter: Option<Targets>,
     pub(super) tls: Option<Tls>,
     pub(super) places: Option<OutputPaths>,
     /// As the file has it, which may be what it had before.
