@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose software answers.
+/// Whose software responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Product {
     /// Apache Cassandra, and what calls itself so.
     Cassandra,
-    /// ScyllaDB, which tells drivers that it is Cassandra 3.0.8.
+    /// ScyllaDB, which announces itself to drivers as Cassandra 3.0.8.
     ScyllaDb,
     /// DataStax Enterprise.
     Dse,

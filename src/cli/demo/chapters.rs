@@ -67,7 +67,7 @@ const CHAPTERS: &[ChapterSource] = &[
     },
     ChapterSource {
         title: "Groups.",
-        about: "One group with its members. Ids alone save space and cost a read for each member; buckets pay off for giants only.",
+        about: "One group with its members. Storing only ids saves space and costs one read per member; buckets pay off only for very large groups.",
         models: &[
             model(
                 "Ids, and a read for each member",
@@ -91,7 +91,7 @@ const CHAPTERS: &[ChapterSource] = &[
     },
     ChapterSource {
         title: "The newest members.",
-        about: "The ten newest of a group. Days that are too short are read one after the other; rows in their order need one read.",
+        about: "The ten newest members of a group. Buckets that are too short are read one after the other; rows in clustering order need one read.",
         models: &[
             model("A partition for each day", "newest-by-day", "newest_by_day", &[]),
             model("Oldest first", "newest-ascending", "newest_ascending", &[]),
@@ -103,7 +103,7 @@ const CHAPTERS: &[ChapterSource] = &[
     },
     ChapterSource {
         title: "Likes.",
-        about: "What a user likes. The titles are one more read for each item, or stand beside the ids.",
+        about: "What a user likes. Titles need one more read per item, unless they are stored beside the ids.",
         models: &[
             model(
                 "Ids, then a read for each item",
@@ -121,7 +121,7 @@ const CHAPTERS: &[ChapterSource] = &[
     },
     ChapterSource {
         title: "A laboratory.",
-        about: "A user by something else than the key: an index asks every node, a view one partition, at the price of its writes.",
+        about: "A user is looked up by a column that is not the key: an index involves every node, a view one partition, at the cost of more writes.",
         models: &[
             several(
                 3,
@@ -145,7 +145,7 @@ const CHAPTERS: &[ChapterSource] = &[
     },
     ChapterSource {
         title: "A queue.",
-        about: "The next job. Whoever begins at the head passes every job that is done.",
+        about: "The next job. A read from the head of the queue scans every job that is done.",
         models: &[
             model("Take the first, delete it", "queue", "queue", &["jobs"]),
             model(

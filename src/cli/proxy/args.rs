@@ -29,8 +29,8 @@ pub(in crate::cli) struct Args {
     #[arg(
         help = "Where clients connect",
         long_help = "Where clients connect\n\nWith --topology cluster, one address for each node: 127.0.1.{\u{1b}[0mn}:9042 (the same port \
-                at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that tell \
-                nodes apart by the ports in system.peers_v2: Java 4, Python).",
+                at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that distinguish \
+                nodes by the ports in system.peers_v2: Java 4, Python).",
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",

@@ -82,7 +82,7 @@ impl Serving {
         backlog: Backlog,
         route: Route,
     ) -> anyhow::Result<SocketAddr> {
-        let listen = socket.local_addr().context("cannot tell the listening address")?;
+        let listen = socket.local_addr().context("cannot read the listening address")?;
         let (route, connections) = with_drain(route);
         let proxy = self.proxy.to(route);
         let (accepting, drain) = Drain::new();

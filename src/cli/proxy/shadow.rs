@@ -133,7 +133,7 @@ pub(in crate::cli) struct ShadowArgs {
     shadow_exclude_columns: Vec<String>,
     /// Send only to the named nodes of the shadow
     ///
-    /// Otherwise the other nodes of their data centre are discovered, and requests go to a node that holds the partition.
+    /// Otherwise the other nodes of their datacenter are discovered, and requests go to a node that holds the partition.
     #[arg(
         long,
         env = "CQLENS_SHADOW_NO_DISCOVERY",

@@ -276,7 +276,7 @@ fn listening(mode: &Mode, listeners: &Listeners) -> anyhow::Result<String> {
     }
     let bound = listeners.clients.iter().map(|(_, socket)| {
         let address = socket.local_addr();
-        address.context("cannot tell the listening address")
+        address.context("cannot read the listening address")
     });
     let bound: Vec<_> = bound.collect::<Result<_, _>>()?;
     let bound: Vec<_> = bound.iter().map(ToString::to_string).collect();

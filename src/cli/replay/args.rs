@@ -138,7 +138,7 @@ pub(in crate::cli) struct Args {
     pub(super) login: LoginArgs,
     /// Send only to the named nodes
     ///
-    /// Otherwise the other nodes of their data centre are discovered, and requests go to a node that holds the partition.
+    /// Otherwise the other nodes of their datacenter are discovered, and requests go to a node that holds the partition.
     #[arg(long, help_heading = "Connections", hide_short_help = true)]
     no_discovery: bool,
     /// Connections to each node

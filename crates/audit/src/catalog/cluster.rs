@@ -41,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// How many nodes each data centre has, as far as they tell theirs.
+    /// How many nodes each datacenter has, as far as they tell theirs.
     pub fn data_centers(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for name in self.nodes.iter().filter_map(|node| node.data_center.as_ref()) {

@@ -45,7 +45,7 @@ pub struct ApplicationReport {
     pub tls_before: u64,
     /// Those without TLS on the way to cqlens, or where they were captured.
     pub plain: u64,
-    /// Those of which that is not known: of snapshots of cqlens before it looked.
+    /// Connections whose encryption is unknown: those in snapshots of versions that did not record it.
     pub encryption_unknown: u64,
     /// Executions of its statements, as far as they are known to be its own.
     pub executions: u64,
@@ -55,7 +55,7 @@ pub struct ApplicationReport {
     pub prepared: u64,
     /// Those that sent the text.
     pub unprepared: u64,
-    /// Those that were answered with an error.
+    /// Those whose response was an error.
     pub errors: u64,
     /// Their latency.
     pub latency_us: Latency,

@@ -146,7 +146,7 @@ pub struct Gone {
     pub patterns: Vec<PatternId>,
     /// What was said of it.
     pub title: String,
-    /// How often its templates were seen this time; 0 may only mean that nobody asked.
+    /// How often its templates were seen this time; 0 may only mean that no client sent them.
     pub executions: u64,
 }
 

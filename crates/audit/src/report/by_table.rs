@@ -77,8 +77,8 @@ impl TableGroup {
 }
 
 impl Report {
-    /// The same table by table: the table with the worst problem first, those without problems by their traffic, and at
-    /// the end what is of no single table.
+    /// The same table by table: the table with the worst problem first, those without problems by their traffic, and what
+    /// belongs to no single table at the end.
     #[must_use]
     pub fn table_by_table(mut self) -> Self {
         let mut groups: Vec<TableGroup> = Vec::new();

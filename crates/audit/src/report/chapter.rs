@@ -31,12 +31,12 @@ pub struct ModelReport {
     pub keyspace: String,
     /// How many operations were run; 0 where nothing is read.
     pub operations: u64,
-    /// Partitions that an operation reads, the mean; null where nothing is read, or where the partitions are not named
+    /// Partitions that an operation reads, on average; null where nothing is read, or where the partitions are not named
     /// (`reads_the_ring`).
     pub partitions_per_operation: Option<f64>,
     /// Whether reads have no partition key: they ask all nodes.
     pub reads_the_ring: bool,
-    /// Rows that an operation gets, the mean; null where nothing is read.
+    /// Rows that an operation returns, on average; null where nothing is read.
     pub rows_per_operation: Option<f64>,
     /// Tombstones that a read passed, the most that the server told; 0 proves nothing.
     pub tombstones_max: u64,

@@ -21,7 +21,7 @@ pub struct LoadReport {
     /// Executions that touch one partition, over all patterns; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<RoutingReport>,
-    /// Executions that went to an address that no known node tells.
+    /// Executions sent to an address that belongs to no known node.
     pub coordinator_unknown: u64,
     /// Partitions read and written whose replicas are not known, by the reason.
     pub unplaced: BTreeMap<Unplaced, u64>,
@@ -49,8 +49,7 @@ pub struct NodeReport {
     pub coordinated: u64,
     /// Its part of all executions whose coordinator is known, 0 to 1.
     pub coordinated_share: f64,
-    /// Partitions read, by their whole key, that it holds a replica of. Which replica has answered is not
-    /// known.
+    /// Partitions read, by their whole key, that it holds a replica of. Which replica responded is not known.
     pub reads: u64,
     /// The same of partitions written.
     pub writes: u64,
@@ -69,7 +68,7 @@ pub struct RingReport {
     pub hottest: SliceReport,
     /// Its part of all partitions read and written, 0 to 1.
     pub hottest_share: f64,
-    /// It, compared with the mean of all slices.
+    /// The hottest slice, compared with the mean of all slices.
     pub hottest_times_mean: f64,
     /// The slices that have anything, from the smallest token on.
     pub loads: Vec<SliceReport>,

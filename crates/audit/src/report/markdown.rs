@@ -490,8 +490,8 @@ fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "\n## Nodes\n\n{}\n", load::MEANING)?;
     writeln!(
         to,
-        "| Node | Data centre · rack | Coordinated | Share | Partitions read | Partitions written | \
-            Against the mean of its data centre |"
+        "| Node | Datacenter · rack | Coordinated | Share | Partitions read | Partitions written | \
+            Against the mean of its datacenter |"
     )?;
     writeln!(to, "| --- | --- | ---: | ---: | ---: | ---: | ---: |")?;
     for node in load.nodes.iter().take(MOST_NODES) {

@@ -26,23 +26,23 @@ pub struct SequenceReport {
     pub path: String,
     /// The ids of the patterns, in the same order.
     pub patterns: Vec<String>,
-    /// How often; estimated from those that were looked at.
+    /// How often; estimated from those that were sampled.
     pub count: u64,
     /// No fewer than this, in nineteen of twenty estimates.
     pub count_at_least: u64,
     /// No more than this, in nineteen of twenty estimates.
     pub count_at_most: u64,
-    /// How many operations were looked at.
+    /// How many operations were sampled.
     pub sampled: u64,
     /// What the widest step asks for, for each time that the step before it was taken.
     pub fan_out: Quantiles,
-    /// Partitions of one operation, the mean.
+    /// Partitions per operation, on average.
     pub partitions: f64,
-    /// From the first request to the last answer of all steps; of copies to the last request.
+    /// From the first request to the last response of all steps; for copies, to the last request.
     pub elapsed_us: Quantiles,
     /// How the requests of the widest step are sent.
     pub sent: Sent,
-    /// The part of these requests that wait for the answer to the one before, 0 to 1.
+    /// The part of these requests that wait for the response to the one before, 0 to 1.
     pub serial_share: f64,
     /// The applications that send the statements, those that send most of them first: at most five.
     pub applications: Vec<String>,

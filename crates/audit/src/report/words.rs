@@ -76,7 +76,7 @@ const FIXES: &[(&str, &str)] = &[
     ("select-star", "List the columns"),
     ("server-error", "Fix the statement"),
     ("server-warning", "Stay below thresholds"),
-    ("simple-strategy", "List the data centres"),
+    ("simple-strategy", "List the datacenters"),
     ("small-pages", "Larger pages"),
     ("static-column", "A separate table"),
     ("time-bucket-walk", "Wider buckets"),

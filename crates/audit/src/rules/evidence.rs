@@ -166,16 +166,16 @@ impl From<String> for EvidenceValue {
     }
 }
 
-/// How a finding is known: what the server says by itself or was asked for, else what it is inferred from.
+/// How a finding is known: from what the server reports on its own or when queried, else what it is inferred from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum KnownFrom {
-    /// Warnings in answers.
+    /// Warnings in responses.
     ServerWarnings,
     /// Reads that the server gave up.
     AbortedReads,
-    /// Traces of reads that cqlens asked again.
+    /// Traces of reads that cqlens sent again.
     TracedReads,
     /// What the nodes count by themselves.
     NodeCounters,
@@ -185,7 +185,7 @@ pub enum KnownFrom {
     Writes,
     /// Inferred: values that were written.
     WrittenValues,
-    /// Inferred: values that were asked for, and the rows of the answers.
+    /// Inferred: values that were queried, and the rows of the responses.
     QueriedValues,
     /// Inferred: pages that ended before they were full, with more to come.
     ShortPages,
@@ -278,7 +278,7 @@ impl Display for TableIndex {
     }
 }
 
-/// A value of one table by which another one is asked.
+/// A value of one table by which another one is queried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ColumnLink {
@@ -286,7 +286,7 @@ pub struct ColumnLink {
     pub from_table: String,
     /// Its column.
     pub from_column: String,
-    /// The table that is asked by its values, as `keyspace.table`.
+    /// The table that is queried by its values, as `keyspace.table`.
     pub to_table: String,
     /// The column that has them.
     pub to_column: String,
@@ -329,7 +329,7 @@ impl Display for CopiedTables {
 pub struct KeyspaceReplicas {
     /// Its name.
     pub keyspace: String,
-    /// By data centre.
+    /// By datacenter.
     pub replicas: BTreeMap<String, u64>,
 }
 

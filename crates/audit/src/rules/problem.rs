@@ -14,7 +14,7 @@ use crate::window::PatternId;
 use cqlens_cql::schema::Schema;
 
 /// What a finding or a problem is called in every report that has it: 16 hex digits. It depends on the rule (or
-/// the cause), the table and what else tells it from others of its rule, and on no number.
+/// the cause), the table and whatever else distinguishes it from others of its rule, and on no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct StableId(

@@ -9,16 +9,16 @@ use super::{counts, sketch::meter};
 
 /// How much of the traffic the numbers of a window speak of.
 ///
-/// The `partitions_*` counters speak of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user
-/// keyspaces that the server did not refuse; together with `refused` they are all of them. What timed out, or
-/// had too few replicas, counts as what it asked for. Which counters add up to which: [`Coverage::check`].
+/// The `partitions_*` counters count executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user
+/// keyspaces that the server did not refuse; together with `refused` they are all of them. Executions that timed out
+/// or had too few replicas count with the partitions that they requested. Which counters add up to which: [`Coverage::check`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Coverage {
     /// Requests that passed.
     pub requests: u64,
-    /// Requests that were decoded, matched with their answer and counted (answered or not).
+    /// Requests that were decoded, matched with their response if there was one, and counted.
     pub audited: u64,
     /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of
     /// version 5 count as one request each.
@@ -35,10 +35,9 @@ pub struct Coverage {
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
-    /// Results that are too long to be read as a whole, and whose beginning does not tell how many rows they
-    /// have.
+    /// Results that are too long to be read as a whole, and whose beginning does not give the number of rows.
     pub rows_unknown: u64,
-    /// Requests whose connection ended before the answer, or whose answer was lost.
+    /// Requests whose connection ended before the response, or whose response was lost.
     pub unanswered: u64,
     /// Executions whose partitions are known exactly.
     pub partitions_exact: u64,
@@ -73,7 +72,7 @@ pub struct Coverage {
     pub system_requests: u64,
     /// Exchanges folded into "other statements" because the window held too many patterns.
     pub patterns_overflowed: u64,
-    /// How often a pattern was given up for others that weigh more.
+    /// How often a pattern was evicted in favour of others that weigh more.
     pub patterns_evicted: u64,
     /// Exchanges folded into "other statements" because another template has the fingerprint of theirs.
     pub patterns_collided: u64,
@@ -83,7 +82,7 @@ pub struct Coverage {
     pub markers_disagreed: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
-    /// How often a table was given up for others that are used more.
+    /// How often a table was evicted in favour of others that are used more.
     pub tables_evicted: u64,
     /// Statements before their connection had completed its STARTUP, which no server runs: they are requests
     /// and nothing else.
@@ -94,16 +93,16 @@ pub struct Coverage {
     /// Reads and writes of columns with an index that were not counted because the window held too many such
     /// columns.
     pub indexed_columns_overflowed: u64,
-    /// Reads whose next page could no longer be linked, because too many others waited for theirs; and
-    /// abandoned reads whose statement was not executed in the window in which they were given up.
+    /// Reads whose next page could no longer be linked, because too many others were waiting for theirs; and
+    /// abandoned reads whose statement was not executed in the window in which they were dropped.
     pub reads_forgotten: u64,
-    /// Failed requests that could no longer be recognised when they came again, because too many others came
-    /// between.
+    /// Failed requests that could no longer be recognised when they were retried, because there were too many others
+    /// in between.
     pub retries_forgotten: u64,
-    /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
+    /// Token range reads whose sweep was dropped half-way, because too many other sweeps were in progress.
     pub sweeps_forgotten: u64,
-    /// Values of rows that had to be forgotten before it was clear whether the client asks by them: there were too many
-    /// others.
+    /// Values of rows that were evicted before it was clear whether the client queries by them, because there were
+    /// too many others.
     pub row_values_forgotten: u64,
     /// Requests that were not compared with those before them: there were too many in their second.
     pub not_related: u64,
@@ -131,8 +130,8 @@ const MAX_REFUSED_CLIENTS: usize = 100;
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CaptureCoverage {
-    /// Bytes of requests and responses that are in the capture, each once; those of connections that were not
-    /// looked into are not among them. With the lost and the cut ones they are all that was sent, as far as
+    /// Bytes of requests and responses that are in the capture, each once; without those of connections that were not
+    /// decoded. With the lost and the cut ones they are all that was sent, as far as
     /// the capture shows it.
     pub seen_bytes: u64,
     /// Bytes of requests and responses whose packets are not in the capture.
@@ -146,7 +145,7 @@ pub struct CaptureCoverage {
     pub begun_before: u64,
     /// Connections of which only one direction is there.
     pub one_way: u64,
-    /// Connections that were given up because there were too many at once.
+    /// Connections that were dropped because there were too many at the same time.
     pub evicted_connections: u64,
 }
 

@@ -109,11 +109,11 @@ pub struct NodeLoad {
     pub reads: u64,
     /// Partitions written that it holds a replica of.
     pub writes: u64,
-    /// Its reads and writes beside those of its data centre.
+    /// Its reads and writes beside those of its datacenter.
     pub in_ring: InRing,
 }
 
-/// Reads and writes of a node while it had a part of the ring, beside those of its data centre's nodes that had one, too:
+/// Reads and writes of a node while it had a part of the ring, beside those of its datacenter's nodes that had one, too:
 /// nodes that come and go are compared with what others had to do meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

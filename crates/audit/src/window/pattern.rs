@@ -89,7 +89,7 @@ pub struct Pattern {
     /// What is not counted here but among other statements: there was no room for it at times.
     #[serde(default, skip_serializing_if = "Missed::is_nothing")]
     pub missed: Missed,
-    /// Exchanges answered with an error.
+    /// Exchanges whose response was an error.
     pub errors: u64,
     /// Errors by their protocol code.
     #[serde(deserialize_with = "meter::map")]
@@ -118,7 +118,7 @@ pub struct Pattern {
     /// Values of clustering columns that each execution lists with `IN`, the lists of several columns multiplied.
     #[serde(default)]
     pub listed_rows: Distribution,
-    /// Rows of each answer with rows.
+    /// Rows of each response with rows.
     pub rows: Distribution,
     /// Size of each answer's envelope, as it went over the wire.
     pub response_bytes: Distribution,

@@ -78,7 +78,7 @@ pub struct Scanned {
     pub partitions: Distribution,
     /// Different partitions over all reads; none where no key was seen.
     pub distinct: Option<Distinct>,
-    /// Rows that were looked at.
+    /// Rows that were examined.
     pub rows: u64,
     /// Rows that were not: beyond the first 1,000 of their answer.
     pub rows_left_out: u64,

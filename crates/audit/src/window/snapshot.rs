@@ -63,10 +63,10 @@ pub struct Cluster {
     pub partitioner: Option<String>,
     /// The number of nodes, the coordinator included.
     pub nodes: Option<usize>,
-    /// The nodes of each data centre, those left out that tell none.
+    /// The number of nodes in each datacenter, without nodes whose datacenter is unknown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub data_centers: BTreeMap<String, usize>,
-    /// Whether the embedded node of the demo answered: its latencies say nothing of a cluster.
+    /// Whether the demo's embedded node responded: its latencies say nothing about a cluster.
     #[serde(skip_serializing_if = "is_false")]
     pub is_embedded: bool,
 }

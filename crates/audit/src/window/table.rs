@@ -114,8 +114,7 @@ impl KeySizes {
     }
 }
 
-/// What nodes themselves count of all reads of a table: the worst of all nodes and all times
-/// that they were asked.
+/// What nodes themselves count of all reads of a table: the worst of all nodes and of all times they were queried.
 ///
 /// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a
 /// read, over the last minutes, in buckets that are a fifth apart.

@@ -491,7 +491,7 @@ fn clients() -> Vec<Case> {
                 claim(wire, Consistency::LocalSerial);
             },
             |wire| claim(wire, Consistency::Serial)),
-        // One data centre has one quorum.
+        // One datacenter has one quorum.
         case("mixed-serial-consistency",
             |wire| claim_at_both_levels(wire, "two.users"),
             |wire| claim_at_both_levels(wire, "shop.users")),
@@ -904,7 +904,7 @@ fn definitions() -> Vec<Case> {
             keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 1}"),
             three.clone(),
         ),
-        // Each data centre has three nodes.
+        // Each datacenter has three nodes.
         definition(
             "replication-factor",
             keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 4}"),

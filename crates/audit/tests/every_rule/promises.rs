@@ -120,7 +120,7 @@ fn a_table_of_last_values_is_worth_knowing_at_most() {
 }
 
 #[test]
-fn conditions_reach_consensus_across_data_centres_unless_they_say_otherwise() {
+fn conditions_reach_consensus_across_datacenters_unless_they_say_otherwise() {
     let claim = |serial: Option<Consistency>| {
         found("cross-dc-consistency", |wire| {
             let values = [Int(1), Text("anna")];

@@ -24,7 +24,7 @@ use cqlens_proto::{
 };
 use jiff::Timestamp;
 
-/// What everything is about, on two keyspaces: one in one data centre, one in two.
+/// What everything is about, on two keyspaces: one in one datacenter, one in two.
 pub(crate) const SCHEMA: &str = "
     CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
     CREATE KEYSPACE two WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 3};
@@ -450,7 +450,7 @@ fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 
     (connection, taps)
 }
 
-/// Six nodes, three in each data centre; that at 10.9.0.1, which is asked, has no token to speak of.
+/// Six nodes, three in each datacenter; that at 10.9.0.1, which is asked, has no token to speak of.
 fn ring() -> catalog::Cluster {
     let node = |number: u8, data_center: &str, token: i64| Node {
         address: Some(format!("10.9.0.{number}")),

@@ -2,7 +2,7 @@
 //! for it. Shared by the tests of rules and of the documentation.
 
 /// What no text says, and what it says instead.
-const AVOIDED: [(&str, &str); 12] = [
+const AVOIDED: [(&str, &str); 14] = [
     ("asked by", "queried by"),
     ("whoever", "the client, the writer"),
     ("somebody", "the client, the application"),
@@ -15,6 +15,8 @@ const AVOIDED: [(&str, &str); 12] = [
     ("different values", "distinct values"),
     ("different partitions", "distinct partitions"),
     ("different keys", "distinct keys"),
+    ("data centre", "datacenter"),
+    ("in the mean", "on average"),
 ];
 
 /// Words of "to tell … apart", which is "to distinguish" or "to identify".

@@ -98,7 +98,7 @@ impl FromStr for ListenFor {
             return Ok(Self::Local);
         }
         match text.strip_prefix("dc:") {
-            Some("") => Err("dc: and the name of a data centre".to_owned()),
+            Some("") => Err("dc: and the name of a datacenter".to_owned()),
             Some(name) => Ok(Self::DataCenter(name.to_owned())),
             None => text
                 .parse()

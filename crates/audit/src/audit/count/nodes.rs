@@ -94,7 +94,7 @@ impl NodeCounts {
         self.nodes.resize(cluster.nodes.len(), Counts::default());
     }
 
-    /// The mean of the reads and writes of each data centre's nodes that have a part of the ring.
+    /// The mean of the reads and writes of each datacenter's nodes that have a part of the ring.
     fn means(&self) -> BTreeMap<Option<String>, u64> {
         let mut sums: BTreeMap<Option<String>, (u64, u64)> = BTreeMap::new();
         let nodes = self.cluster.nodes.iter().zip(&self.nodes);

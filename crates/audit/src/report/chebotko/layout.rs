@@ -191,7 +191,7 @@ fn ranks(group: &[(usize, LayoutColumn)]) -> BTreeMap<usize, usize> {
     ranked.collect()
 }
 
-/// Where the tables that a table is joined with stand, in the mean.
+/// Where the tables that a table is joined with stand, on average.
 fn center(table: usize, ranks: &BTreeMap<usize, usize>, model: &Model) -> f64 {
     let partners = model
         .joins

@@ -75,7 +75,7 @@ pub enum Figure {
     LatencyP99,
     /// The p99 of the partitions of one execution.
     PartitionsP99,
-    /// Executions that were answered with an error, as a share.
+    /// Executions whose response was an error, as a share.
     Errors,
 }
 

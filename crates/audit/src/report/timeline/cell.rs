@@ -53,7 +53,7 @@ impl Cell {
         (self.reads, self.writes, self.errors) == (0, 0, 0)
     }
 
-    /// Partitions of a read, in the mean.
+    /// Partitions per read, on average.
     pub(super) fn partitions_per_read(&self) -> Option<f64> {
         (self.counted_reads > 0).then(|| self.partitions as f64 / self.counted_reads as f64)
     }

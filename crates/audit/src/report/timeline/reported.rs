@@ -47,7 +47,7 @@ pub struct TimelinePoint {
     pub reads: u64,
     /// INSERTs, UPDATEs, DELETEs and BATCHes; of a table the statements inside of batches.
     pub writes: u64,
-    /// Requests that were answered with an error.
+    /// Requests whose response was an error.
     pub errors: u64,
     /// The p99 of the latency: of several windows or sources in one point, the highest. Absent where none was
     /// measured.

@@ -40,7 +40,7 @@ fn at_all(pattern: &Pattern) -> u64 {
     at_level(pattern, "ALL")
 }
 
-/// Replicas of the pattern's keyspace, in all data centres; nothing where they are not known.
+/// Replicas of the pattern's keyspace, in all datacenters; nothing where they are not known.
 fn copies(pattern: &Pattern, context: &Context<'_>) -> Option<u64> {
     replicas(pattern, context.schema).map(|all| all.iter().map(|(_, count)| count).sum())
 }
@@ -85,8 +85,8 @@ const ABOUT: About = About {
     summary: "\
         Requests wait for all replicas: a single node that is down or slow fails or delays all of them.",
     why: "\
-        At ALL the coordinator responds only when every replica has responded, including those in other data \
-        centres. The slowest replica sets the latency, and while one is down or restarting, every request \
+        At ALL the coordinator responds only when every replica has responded, including those in other \
+        datacenters. The slowest replica sets the latency, and while one is down or restarting, every request \
         for its partitions fails: more replicas make the table less available, not more.",
     fix: "\
         Read and write at LOCAL_QUORUM: a quorum reads whatever a quorum has written, and one replica may be \

@@ -1,4 +1,4 @@
-//! Consistency levels that wait for other data centres.
+//! Consistency levels that wait for other datacenters.
 
 use super::{
     About, Findings, Patterns, Severity, application, at_level, by_application, replicas, user_statements,
@@ -44,7 +44,7 @@ impl Rule for CrossDcConsistency {
         if unknown > 0 {
             let executions = number::plural(unknown, "execution", "executions");
             let text = format!(
-                "for {executions} at QUORUM and similar levels, the number of data centres is not known"
+                "for {executions} at QUORUM and similar levels, the number of datacenters is not known"
             );
             found.blind(&ABOUT, text);
         }
@@ -54,14 +54,14 @@ impl Rule for CrossDcConsistency {
 /// Levels that count replicas wherever they are. ALL is judged by itself.
 const LEVELS: [&str; 5] = ["QUORUM", "EACH_QUORUM", "TWO", "THREE", "SERIAL"];
 
-/// Executions that may have to wait for another data centre: for their level, or for the consensus of their
+/// Executions that may have to wait for another datacenter: for their level, or for the consensus of their
 /// condition.
 fn waiting(pattern: &Pattern) -> u64 {
     let levels: u64 = LEVELS.iter().map(|level| at_level(pattern, level)).sum();
     levels.max(serial(pattern))
 }
 
-/// Conditional writes whose consensus takes replicas of all data centres.
+/// Conditional writes whose consensus takes replicas of all datacenters.
 fn serial(pattern: &Pattern) -> u64 {
     let serial = pattern.serial_consistency.get("SERIAL").copied();
     serial.unwrap_or_default()
@@ -72,7 +72,7 @@ fn at_one(pattern: &Pattern) -> u64 {
     at_level(pattern, "ONE")
 }
 
-/// The levels of these statements that cross data centres.
+/// The levels of these statements that cross datacenters.
 fn levels(patterns: &Patterns<'_>) -> String {
     let used = LEVELS
         .iter()
@@ -111,10 +111,10 @@ fn finding(
 ) -> Finding {
     let (how, counted) = match times {
         0 => (
-            "may read replicas in another data centre",
+            "may read replicas in another datacenter",
             application::sum(&patterns, at_one),
         ),
-        _ => ("waits for other data centres", times),
+        _ => ("waits for other datacenters", times),
     };
     let title = format!(
         "{} {how} ({}): {}{}",
@@ -135,24 +135,24 @@ fn finding(
 const ABOUT: About = About {
     id: "cross-dc-consistency",
     group: "client habits",
-    summary: "Requests wait for replicas in other data centres.",
-    why: "QUORUM counts the replicas of all data centres together: with two data centres of three replicas \
+    summary: "Requests wait for replicas in other datacenters.",
+    why: "QUORUM counts the replicas of all datacenters together: with two datacenters of three replicas \
         each, four have to respond, so at least one of them is remote, and every request includes a round \
         trip between the sites. If the link between them is cut, neither side has a quorum.",
-    fix: "Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one data centre: reads \
-        there are just as consistent, and the other data centres follow within moments. Use EACH_QUORUM only \
-        for writes that must have reached every data centre.",
+    fix: "Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one datacenter: reads \
+        there are just as consistent, and the other datacenters follow within moments. Use EACH_QUORUM only \
+        for writes that must have reached every datacenter.",
     before: "-- CONSISTENCY QUORUM, with {'dc1': 3, 'dc2': 3}\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low, medium at most, for levels that wait for another data centre (QUORUM, EACH_QUORUM, TWO, THREE, \
+        Low, medium at most, for levels that wait for another datacenter (QUORUM, EACH_QUORUM, TWO, THREE, \
         SERIAL, and conditional writes at serial consistency SERIAL, the drivers' default); info if only ONE \
-        is used. Nothing if the keyspace has one data centre. The statements of one application are one \
+        is used. Nothing if the keyspace has one datacenter. The statements of one application are one \
         finding.",
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "\
-        Scylla Monitoring, CQL optimization: QUORUM with several data centres, cross-DC reads; Cassandra \
+        Scylla Monitoring, CQL optimization: QUORUM with several datacenters, cross-DC reads; Cassandra \
         class `ConsistencyLevel`",
 };
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_data_centre_and_local_levels_are_fine() {
+    fn one_datacenter_and_local_levels_are_fine() {
         assert_eq!(severity(at("QUORUM", 1_000_000), "'dc1': 3"), None);
         assert_eq!(severity(at("LOCAL_QUORUM", 1_000_000), TWO), None);
         assert_eq!(severity(at("LOCAL_ONE", 1_000_000), TWO), None);

@@ -134,19 +134,19 @@ const ABOUT: About = About {
     group: "client habits",
     summary: "Conditional writes to one table, or reads that must see them, use both SERIAL and LOCAL_SERIAL.",
     why: "\
-        A condition is safe because its Paxos round involves a majority of replicas: of all data centres at \
+        A condition is safe because its Paxos round involves a majority of replicas: of all datacenters at \
         SERIAL, of one at LOCAL_SERIAL. The two majorities need not overlap, so two rounds can both succeed: \
         a name is claimed twice, without an error. A read at one of the levels may miss what was decided at \
         the other.",
-    fix: "Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one data \
-        centre writes the rows, else SERIAL. It is a driver setting of its own, independent of the \
+    fix: "Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one \
+        datacenter writes the rows, else SERIAL. It is a driver setting of its own, independent of the \
         consistency level.",
     before: "-- serial consistency SERIAL here, LOCAL_SERIAL in another service\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     after: "-- serial consistency SERIAL in both\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     severity: "\
         By the share of executions at the rarer level, as for failures: these executions lose the guarantee \
         of their condition, and a statement or two from a shell matter little. One step less if only reads \
-        differ from the writes. Nothing if the keyspace has one data centre.",
+        differ from the writes. Nothing if the keyspace has one datacenter.",
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "Cassandra documentation, lightweight transactions: SERIAL and LOCAL_SERIAL; Cassandra class `Paxos`",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_and_one_data_centre_are_fine() {
+    fn one_level_and_one_datacenter_are_fine() {
         assert_eq!(found(&["SERIAL", "SERIAL"], "'dc1': 3, 'dc2': 3"), []);
         assert_eq!(found(&["SERIAL", "LOCAL_SERIAL"], "'dc1': 3"), []);
     }

@@ -64,7 +64,7 @@ fn user_statements<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId
     })
 }
 
-/// The replicas of a keyspace by data centre (none where the strategy does not name any); nothing where they
+/// The replicas of a keyspace by datacenter (none where the strategy does not name any); nothing where they
 /// are not known.
 fn replicas<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<Vec<(&'a str, u64)>> {
     replicas_of(pattern.head.keyspace.as_deref()?, schema)

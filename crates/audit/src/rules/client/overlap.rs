@@ -1,7 +1,7 @@
 //! Whether a read is sure to meet a write: how many replicas two consistency levels wait for, in the worst case.
 //!
-//! Which replicas answer is not known, only how many and of which data centres. Levels that are local to a data
-//! centre are compared within one: that a row is read where it is written is assumed here, and said by the rule.
+//! Which replicas answer is not known, only how many and of which datacenters. Levels that are local to a
+//! datacenter are compared within one: that a row is read where it is written is assumed here, and said by the rule.
 
 /// A read and a write that need not have a replica in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,15 +10,15 @@ pub(super) struct Gap<'a> {
     pub(super) read: u64,
     /// Replicas that the write waits for.
     pub(super) written: u64,
-    /// Replicas that there are: of one data centre where both levels wait for replicas of each or of the local one,
+    /// Replicas that there are: of one datacenter where both levels wait for replicas of each or of the local one,
     /// else of all.
     pub(super) replicas: u64,
-    /// That data centre, where there are several.
+    /// That datacenter, where there are several.
     pub(super) data_center: Option<&'a str>,
 }
 
 /// The gap between a read and a write at these levels (R + W ≤ N), if there is one; `replicas` are those of each
-/// data centre. Nothing where there is one replica, or a level that is not known.
+/// datacenter. Nothing where there is one replica, or a level that is not known.
 pub(super) fn gap<'a>(read: &str, written: &str, replicas: &[(&'a str, u64)]) -> Option<Gap<'a>> {
     let is_several = replicas.len() > 1;
     let of = |read: Option<u64>, written: Option<u64>, replicas: u64, data_center: Option<&'a str>| {
@@ -42,12 +42,12 @@ pub(super) fn gap<'a>(read: &str, written: &str, replicas: &[(&'a str, u64)]) ->
     of(least(read, replicas), least(written, replicas), total, None)
 }
 
-/// Whether the level waits for replicas of the coordinator's data centre alone.
+/// Whether the level waits for replicas of the coordinator's datacenter alone.
 pub(super) fn is_local(level: &str) -> bool {
     ["LOCAL_ONE", "LOCAL_QUORUM", "LOCAL_SERIAL"].contains(&level)
 }
 
-/// Replicas of one data centre with so many that a level is sure to have waited for; none of levels that take
+/// Replicas of one datacenter with so many that a level is sure to have waited for; none of levels that take
 /// them from anywhere.
 fn within(level: &str, count: u64) -> Option<u64> {
     match level {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn in_one_data_centre_local_levels_are_the_others() {
+    fn in_one_datacenter_local_levels_are_the_others() {
         for (one, quorum) in [
             ("ONE", "QUORUM"),
             ("LOCAL_ONE", "LOCAL_QUORUM"),
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn quorums_of_all_data_centres_overlap_with_each_other_and_not_with_local_ones() {
+    fn quorums_of_all_datacenters_overlap_with_each_other_and_not_with_local_ones() {
         assert_eq!(figures("QUORUM", "QUORUM", TWO), None);
         assert_eq!(figures("QUORUM", "EACH_QUORUM", TWO), None);
-        // Three replicas of the other data centre and one of this one.
+        // Three replicas of the other datacenter and one of this one.
         assert_eq!(figures("LOCAL_QUORUM", "QUORUM", TWO), Some((2, 4, 6)));
         assert_eq!(figures("ONE", "QUORUM", TWO), Some((1, 4, 6)));
         assert_eq!(figures("ONE", "EACH_QUORUM", TWO), Some((1, 4, 6)));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_local_is_compared_within_a_data_centre() {
+    fn what_is_local_is_compared_within_a_datacenter() {
         assert_eq!(figures("LOCAL_QUORUM", "LOCAL_QUORUM", TWO), None);
         assert_eq!(figures("LOCAL_QUORUM", "EACH_QUORUM", TWO), None);
         let gap = gap("LOCAL_ONE", "EACH_QUORUM", &[("dc1", 1), ("dc2", 3)]);

@@ -48,7 +48,7 @@ impl Rule for WeakConsistency {
         }
         if assumed > 0 && data_centers_asked(context) > 1 {
             let text = format!(
-                "{} read and written at local levels, by coordinators in several data centres: whether each \
+                "{} read and written at local levels, by coordinators in several datacenters: whether each \
                  row is read where it was written is not known",
                 number::plural(assumed, "table is", "tables are")
             );
@@ -118,7 +118,7 @@ fn common<'l, 'a>(levels: &'l Levels<'a>, least: f64) -> Vec<((&'a str, bool), &
     levels.filter(|(_, _, share)| *share >= least).collect()
 }
 
-/// Whether a table is both read and written at levels that are local to a data centre.
+/// Whether a table is both read and written at levels that are local to a datacenter.
 fn is_local_to_both(sides: &Sides<'_>, least: f64) -> bool {
     let levels = [&sides.reads, &sides.writes];
     levels.iter().all(|levels| {
@@ -183,7 +183,7 @@ fn is_half(gap: &Gap<'_>) -> bool {
     gap.read.max(gap.written) > 1
 }
 
-/// The data centres whose nodes coordinated statements.
+/// The datacenters whose nodes coordinated statements.
 fn data_centers_asked(context: &Context<'_>) -> usize {
     let nodes = context.window.load.nodes.values();
     let asked = nodes.filter(|node| node.coordinated > 0);
@@ -301,7 +301,7 @@ const ABOUT: About = About {
     fix: "\
         Use LOCAL_QUORUM for both if a user must see what was just saved; use LOCAL_ONE for both if slightly \
         stale data is acceptable, such as counts and recommendations. Agree on one of the two per table, in \
-        all services that use it. A row written in one data centre and read in another needs EACH_QUORUM for \
+        all services that use it. A row written in one datacenter and read in another needs EACH_QUORUM for \
         the write, or QUORUM for both.",
     before: "-- written at LOCAL_QUORUM, read at LOCAL_ONE, {'dc1': 3}\nSELECT amount FROM shop.accounts WHERE id = ?;",
     after: "-- written and read at LOCAL_QUORUM\nSELECT amount FROM shop.accounts WHERE id = ?;",
@@ -311,7 +311,7 @@ const ABOUT: About = About {
     thresholds: &[SOME_SHARE],
     needs: "\
         Requests, and the keyspaces' replication. For LOCAL levels it is assumed that a row is read in the \
-        data centre that wrote it: two different data centres never overlap at LOCAL_QUORUM. Reads at SERIAL \
+        datacenter that wrote it: two different datacenters never overlap at LOCAL_QUORUM. Reads at SERIAL \
         are assumed to see the outcome of conditional writes.",
     source: "Cassandra documentation, Dynamo: tunable consistency, W + R > RF",
 };
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn several_data_centres_have_more_replicas() {
+    fn several_datacenters_have_more_replicas() {
         assert_eq!(
             found("LOCAL_QUORUM", "QUORUM", TWO),
             [(
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assumed_of_local_levels_is_said_where_several_data_centres_coordinate() {
+    fn what_is_assumed_of_local_levels_is_said_where_several_datacenters_coordinate() {
         let quorums = || {
             [
                 reading("", &[("LOCAL_QUORUM", 600)]),

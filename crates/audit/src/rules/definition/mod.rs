@@ -74,7 +74,7 @@ fn strategy(keyspace: &Keyspace) -> &str {
     class.rsplit('.').next().unwrap_or(class)
 }
 
-/// How many replicas each data centre has; below an empty name those of a strategy that knows no data centres.
+/// How many replicas each datacenter has; below an empty name those of a strategy that knows no datacenters.
 fn replicas(keyspace: &Keyspace) -> Vec<(&str, usize)> {
     let counts = keyspace.replication.iter().filter(|(name, _)| *name != "class");
     let count = |text: &str| text.split('/').next()?.trim().parse().ok();
@@ -114,7 +114,7 @@ mod testing {
         testing::run_in(rule, &context).findings
     }
 
-    /// A cluster with so many nodes in each data centre.
+    /// A cluster with so many nodes in each datacenter.
     pub(super) fn cluster(data_centers: &[(&str, usize)]) -> Cluster {
         let named = |&(name, nodes): &(&str, usize)| (name.to_owned(), nodes);
         Cluster {

@@ -33,7 +33,7 @@ impl Rule for ReplicationFactor {
     }
 }
 
-/// The replicas of a keyspace in a data centre; in all of them where the name is empty.
+/// The replicas of a keyspace in a datacenter; in all of them where the name is empty.
 struct DataCenterReplicas<'k> {
     keyspace: &'k Keyspace,
     data_center: &'k str,
@@ -51,7 +51,7 @@ impl DataCenterReplicas<'_> {
     fn fault(&self, context: &Context<'_>) -> Option<Fault> {
         let nodes = match self.data_center {
             "" => context.cluster.nodes,
-            // Of a data centre that no node tells nothing is known: not all nodes need have been asked.
+            // Of a datacenter that no node tells nothing is known: not all nodes need have been asked.
             name => context.cluster.data_centers.get(name).copied(),
         };
         match nodes {
@@ -125,7 +125,7 @@ const ABOUT: About = About {
         read nor written, and if its disk fails they are lost. With more replicas than nodes, Cassandra \
         places one on each node but still computes quorums from the number in the definition: QUORUM may \
         require more nodes than there are.",
-    fix: "Use three replicas in each data centre, so that QUORUM works while one node is down. After raising \
+    fix: "Use three replicas in each datacenter, so that QUORUM works while one node is down. After raising \
         the number, repair every node: reads may reach a replica that has no data yet.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1};\n\
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);",

@@ -1,4 +1,4 @@
-//! Keyspaces whose replication knows no data centres.
+//! Keyspaces whose replication knows no datacenters.
 
 use super::{About, Findings, GROUP, Rule, Severity, replicas, strategy};
 use crate::{
@@ -33,12 +33,11 @@ fn finding(keyspace: &Keyspace, context: &Context<'_>) -> Finding {
     let (severity, title) = if data_centers.len() > 1 {
         let title = format!(
             "The keyspace `{name}` uses SimpleStrategy over {}",
-            number::plural(data_centers.len() as u64, "data centre", "data centres")
+            number::plural(data_centers.len() as u64, "datacenter", "datacenters")
         );
         (Severity::High, title)
     } else {
-        let title =
-            format!("The keyspace `{name}` uses SimpleStrategy, which ignores racks and data centres");
+        let title = format!("The keyspace `{name}` uses SimpleStrategy, which ignores racks and datacenters");
         (Severity::Info, title)
     };
     let count = replicas(keyspace).first().map_or(3, |(_, count)| *count);
@@ -66,17 +65,17 @@ const ABOUT: About = About {
     group: GROUP,
     summary: "A keyspace uses SimpleStrategy.",
     why: "SimpleStrategy puts replicas on the next nodes of the ring, regardless of their location: all of \
-        them may be in one rack, and with several data centres some rows have no replica in one of them. \
+        them may be in one rack, and with several datacenters some rows have no replica in one of them. \
         LOCAL_QUORUM is then impossible there, and the loss of a site loses rows.",
-    fix: "Use NetworkTopologyStrategy with a number for each data centre, even if there is only one: another \
+    fix: "Use NetworkTopologyStrategy with a number for each datacenter, even if there is only one: another \
         can be added later. After the change, repair every node.",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};\n\
              SELECT name FROM shop.users WHERE id = ?;",
     after: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
             SELECT name FROM shop.users WHERE id = ?;",
-    severity: "High with several data centres, else info. Nothing in a cluster of one node.",
+    severity: "High with several datacenters, else info. Nothing in a cluster of one node.",
     thresholds: &[],
-    needs: "The keyspaces' replication, and the data centres listed in `system.local` and `system.peers`.",
+    needs: "The keyspaces' replication, and the datacenters listed in `system.local` and `system.peers`.",
     source: "Cassandra guardrail `simplestrategy_enabled` (5.0); Cassandra documentation, replication strategies",
 };
 
@@ -89,7 +88,7 @@ mod tests {
         "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};";
 
     #[test]
-    fn several_data_centres_make_it_high() {
+    fn several_datacenters_make_it_high() {
         let found = in_cluster(&SimpleStrategy, SIMPLE, &cluster(&[("dc1", 3), ("dc2", 3)]));
         assert_eq!(found[0].severity, Severity::High);
         assert!(

@@ -14,7 +14,7 @@ pub(super) fn same_for_all(patterns: &[&Pattern]) -> Option<(String, String)> {
     };
     let (global, local) = (written("SERIAL"), written("LOCAL_SERIAL"));
     let (pattern, before, after) = match (global, local) {
-        // Only SERIAL holds whichever data centre the other writer is in.
+        // Only SERIAL holds whichever datacenter the other writer is in.
         (Some(_), Some(pattern)) => (
             pattern,
             "serial consistency SERIAL in some requests, LOCAL_SERIAL in others".to_owned(),
@@ -34,7 +34,7 @@ fn of_read<'p, 'w>(pattern: &'p &'w Pattern, before: &str, after: &str) -> (&'p 
     (pattern, before, after)
 }
 
-/// Levels that need more replicas than a majority in one data centre has.
+/// Levels that need more replicas than a majority in one datacenter has.
 const MORE_THAN_LOCAL: [&str; 5] = ["ALL", "EACH_QUORUM", "QUORUM", "THREE", "TWO"];
 
 /// The statement that found too few replicas most often, at a level that needs fewer. Nothing where it is at such a

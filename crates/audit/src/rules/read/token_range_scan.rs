@@ -103,7 +103,7 @@ const ABOUT: About = About {
         way to read a whole table: each request goes to the replicas of one range and can be repeated on its \
         own.",
     fix: "\
-        Nothing, if it is a job. Run it away from the hours and the data centre that serve users, split the \
+        Nothing, if it is a job. Run it away from the hours and the datacenter that serve users, split the \
         ranges at the nodes' tokens so that one replica set serves each, and read at LOCAL_ONE.",
     before: "SELECT id, email FROM shop.users WHERE token(id) > ? AND token(id) <= ?;",
     after: "SELECT id, email FROM shop.users WHERE id = ?;",

@@ -68,7 +68,7 @@ pub struct Sequence {
     pub applications: Vec<String>,
     /// What the last step asks for, for each time that the step before it is taken.
     pub fan_out: Distribution,
-    /// Partitions of one operation, the mean.
+    /// Partitions per operation, on average.
     pub partitions: f64,
     /// From the first request to the last answer; of copies to the last request.
     pub elapsed_us: Distribution,
@@ -119,10 +119,10 @@ fn applications(patterns: &[(PatternId, &Pattern)]) -> Vec<String> {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sent {
-    /// Each once the one before it is answered.
+    /// Each after the response to the one before it.
     #[default]
     OneAfterTheOther,
-    /// Before the others are answered.
+    /// Before the responses to the others.
     AtTheSameTime,
     /// In one request, by `IN`.
     InOneRequest,

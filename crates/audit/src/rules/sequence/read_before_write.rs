@@ -90,7 +90,7 @@ fn judge(pair: &Pair<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
     let because = match pair.is_conditional() {
         true => "conditional writes, which read it themselves",
-        false => "writes; if two clients do so at once, the second overwrites the first",
+        false => "writes; if two clients do so concurrently, the second overwrites the first",
     };
     let title = format!(
         "The client reads a partition of `{}` just before it writes it, in {} of these {because}{}",
@@ -222,7 +222,7 @@ mod tests {
             [(
                 Severity::Info,
                 "The client reads a partition of `shop.stock` just before it writes it, in 80 % of these \
-                 writes; if two clients do so at once, the second overwrites the first, 1.3 a second"
+                 writes; if two clients do so concurrently, the second overwrites the first, 1.3 a second"
                     .to_owned()
             )]
         );

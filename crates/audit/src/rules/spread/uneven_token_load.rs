@@ -92,7 +92,7 @@ impl<'a> Popular<'a> {
     }
 }
 
-/// The busiest node of a data centre beside the others; says whether it has far more than they have.
+/// The busiest node of a datacenter beside the others; says whether it has far more than they have.
 fn judge_nodes(
     data_center: &str,
     nodes: &[(&str, &NodeLoad)],
@@ -237,14 +237,14 @@ fn finding(
 
 const TIMES: Threshold = Threshold {
     name: "times",
-    unit: "times the mean of the nodes of a data centre",
+    unit: "times the mean of the nodes of a datacenter",
     default: 1.5,
     origin: "cqlens default: 16 tokens a node, as Cassandra 4.0 and later allocate them, keep nodes within a tenth",
 };
 
 const LARGE_TIMES: Threshold = Threshold {
     name: "large_times",
-    unit: "times the mean of the nodes of a data centre",
+    unit: "times the mean of the nodes of a datacenter",
     default: 2.5,
     origin: "cqlens default: the cluster is full when this node is full, with more than half of it idle",
 };
@@ -277,8 +277,8 @@ const ABOUT: About = About {
         busiest partitions in the report, and spread them with a bucket.",
     before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, over and over",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
-    severity: "If a table has at least `partitions` distinct partitions: low from `times` the mean of a data \
-        centre's nodes, medium from `large_times`, and never more; nothing if `hot-partition` already \
+    severity: "If a table has at least `partitions` distinct partitions: low from `times` the mean of a \
+        datacenter's nodes, medium from `large_times`, and never more; nothing if `hot-partition` already \
         reports the single partition that is the cause. For a single node, or nodes that are even: low if \
         one of 256 parts of the ring gets `range_share`; if a single partition is half of that or more, info \
         if nodes are known to be even.",
