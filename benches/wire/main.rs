@@ -3,7 +3,8 @@
 //! `cargo bench --bench wire`: clients, proxy and a backend of canned answers on one processor (where
 //! `taskset` is there to bind them to it), the targets in turns within each round, medians of the rounds. The
 //! number to compare is processor time of the proxy per request, by the kernel's accounting; for cqlens per
-//! request that its report has counted.
+//! request that its report has counted. `CQLENS_BENCH_OTHER=PROGRAM` measures another build of cqlens in the same
+//! turns: of another commit, or of another profile.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,
@@ -37,9 +38,11 @@ enum Target {
     Direct,
     Haproxy,
     Cqlens,
+    /// Another build of cqlens, if there is one to compare with.
+    Other,
 }
 
-const TARGETS: [Target; 3] = [Target::Direct, Target::Haproxy, Target::Cqlens];
+const TARGETS: [Target; 4] = [Target::Direct, Target::Haproxy, Target::Cqlens, Target::Other];
 
 /// One target under one load in one round.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +83,9 @@ async fn compare(load: &Load, backend: SocketAddr) {
     println!("| --- | --- | --- | --- | --- | --- |");
     let haproxy: Vec<f64> = rows[1].iter().map(|row: &Row| row.processor).collect();
     for (target, rows) in TARGETS.iter().zip(&rows) {
+        if rows.is_empty() && *target == Target::Other {
+            continue;
+        }
         if rows.is_empty() {
             println!("| {target:?} | not installed | | | | |");
             continue;
@@ -101,7 +107,7 @@ async fn compare(load: &Load, backend: SocketAddr) {
             }
         };
         let audited = match target {
-            Target::Cqlens => format!("{:.1} %", of(|row| row.audited) * 100.0),
+            Target::Cqlens | Target::Other => format!("{:.1} %", of(|row| row.audited) * 100.0),
             _ => String::new(),
         };
         println!(
@@ -135,7 +141,7 @@ async fn measure(target: Target, load: &Load, backend: SocketAddr) -> Option<Row
         proxy.stop();
     }
     let audited = match target {
-        Target::Cqlens => process::audited_share(folder.path()),
+        Target::Cqlens | Target::Other => process::audited_share(folder.path()),
         _ => 1.0,
     };
     Some(Row {
@@ -152,6 +158,7 @@ fn start(target: Target, folder: &Path, backend: SocketAddr) -> Option<Option<Ru
         Target::Direct => None,
         Target::Haproxy => Some(Running::haproxy(folder, backend)?),
         Target::Cqlens => Some(Running::cqlens(folder, backend)),
+        Target::Other => Some(Running::other_cqlens(folder, backend)?),
     })
 }
 

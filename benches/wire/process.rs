@@ -10,6 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The program of this build.
+const CQLENS: &str = env!("CARGO_BIN_EXE_cqlens");
+
 /// A running proxy; killed when dropped.
 pub(crate) struct Running {
     child: Child,
@@ -18,22 +21,33 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn cqlens(folder: &Path, upstream: SocketAddr) -> Self {
+        Self::cqlens_of(CQLENS.as_ref(), folder, upstream)
+    }
+
+    /// None unless the environment names another build.
+    pub(crate) fn other_cqlens(folder: &Path, upstream: SocketAddr) -> Option<Self> {
+        let program = env::var_os("CQLENS_BENCH_OTHER")?;
+        Some(Self::cqlens_of(program.as_ref(), folder, upstream))
+    }
+
+    fn cqlens_of(program: &Path, folder: &Path, upstream: SocketAddr) -> Self {
         let schema = folder.join("schema.cql");
         fs::write(&schema, crate::backend::schema()).expect("a folder of our own");
         let address = free();
         let (listen, upstream) = (address.to_string(), upstream.to_string());
         let schema = schema.to_str().expect("the name of a temporary folder");
         let arguments = ["--listen", &listen, "--upstream", &upstream, "--schema", schema];
-        Self::cqlens_with(
-            folder,
-            address,
-            &[&arguments[..], &["--no-control-connection"]].concat(),
-        )
+        let arguments = [&arguments[..], &["--no-control-connection"]].concat();
+        Self::program_with(program, folder, address, &arguments)
     }
 
     /// With arguments that make it listen on `address`.
     pub(crate) fn cqlens_with(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cqlens"));
+        Self::program_with(CQLENS.as_ref(), folder, address, arguments)
+    }
+
+    fn program_with(program: &Path, folder: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.args(["--log", "error", "proxy"]).args(arguments);
         command.arg("--report").arg(folder.join("report.json"));
         Self::start(command, address)
