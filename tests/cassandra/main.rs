@@ -42,6 +42,7 @@ mod report;
 mod ring;
 mod scenarios;
 mod sequences;
+mod shop;
 mod sniffing;
 mod tls;
 mod trace_sample;

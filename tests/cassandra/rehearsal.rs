@@ -1,5 +1,5 @@
-//! Cassandra 5.0 beside 4.1: what is the same shows no difference while writes go on, and each way in which contents
-//! and schemas differ is found and named.
+//! Cassandra 5.0 beside 4.1 and beside itself: what is the same shows no difference while writes go on, and each way
+//! in which contents and schemas differ is found and named.
 
 use std::{
     collections::BTreeMap,
@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::node;
+use crate::shop::{Application, Drivers, Sent, data};
 use crate::support::{
     available,
     cassandra::{Cassandra, Options, Release},
@@ -25,6 +26,9 @@ use crate::support::{
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// The keyspace of the drivers' programs, which both clusters have.
+const SHOP: &str = "rehearsed_shop";
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS rehearsal WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
 const SAME: &str = "
@@ -271,4 +275,72 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
             "{table}: {report:#}"
         );
     }
+}
+
+/// Requests of two drivers, writes among them.
+const MIXED: u64 = 100_000;
+
+#[test]
+fn cassandra_5_0_beside_itself_does_not_differ_under_two_drivers() {
+    let Some(drivers) = Drivers::new() else { return };
+    let second = || available("a second Cassandra 5.0", Cassandra::start(&Options::default()));
+    let (Some(first), Some(other)) = (node(), second()) else {
+        return;
+    };
+    let (first, other) = (first.address(), other.nodes()[0].address);
+    Runtime::new().unwrap().block_on(async {
+        tokio::join!(data::fill(first, SHOP), data::fill(other, SHOP));
+    });
+
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("shadow.json");
+    let (shadow, file) = (other.to_string(), report.display().to_string());
+    let arguments = [
+        "--shadow",
+        &shadow,
+        "--shadow-report",
+        &file,
+        "--shadow-ask-upstream",
+        "--shadow-write-keyspaces",
+        SHOP,
+    ];
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first, &arguments);
+    let mut sent = 0;
+    while sent < MIXED {
+        sent += sent_by(&drivers, &proxy, folder.path());
+    }
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let totals = &report["totals"];
+    println!("{sent} requests, {totals:#}");
+    assert_eq!(totals["differences"], serde_json::json!({}), "{report:#}");
+    assert!(totals["compared"].as_u64().unwrap() > sent / 2, "{totals:#}");
+}
+
+/// Requests that both drivers have sent in some seconds.
+fn sent_by(drivers: &Drivers, proxy: &Proxy, folder: &Path) -> u64 {
+    let applications = [
+        Application {
+            keyspace: SHOP,
+            ..Application::python(16, 1_000, 15)
+        },
+        Application {
+            keyspace: SHOP,
+            ..Application::go(32, 3_000, 15)
+        },
+    ];
+    let labels = |application: &Application| folder.join(application.name);
+    let running = applications.map(|application| {
+        let program = drivers.start(&application, proxy.address, &labels(&application));
+        (application, program)
+    });
+    let mut sent = 0;
+    for (application, mut program) in running {
+        let ended = program.wait(LIMIT);
+        let is_done = ended.is_some_and(|status| status.success());
+        assert!(is_done, "{ended:?}\n{}\n{}", program.log(), proxy.log());
+        sent += Sent::read(&labels(&application)).requests;
+    }
+    sent
 }

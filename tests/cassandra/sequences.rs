@@ -3,11 +3,9 @@
 //!
 //! All that was sent counts, also where a busy machine sent less of it than it was to.
 
-mod data;
 mod labels;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,122 +15,21 @@ use tokio::runtime::Runtime;
 
 use crate::drivers::mode::free_addresses;
 use crate::node;
-use crate::support::driver::{Compression, Driver};
+use crate::shop::{Application, Drivers, Language, data};
+use crate::support::driver::Compression;
 use crate::support::process::Supervised;
 use crate::support::proxy::{Proxy, free_address};
-use crate::support::{available, cache};
 
 use labels::{Label, Score};
 
 /// Far beyond what a load takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// All that programs know to do.
-const ALL: &str = "join-one-by-one,join-at-once,join-by-list,join-with-cache,lookup,chain,buckets,days,text-days,copies,\
-    orders,page,click,news,categories,pages,sweep,again";
-
 /// What has few requests, so that little time shows each of it often enough.
 const SHORT: &str = "lookup,join-by-list,text-days,page";
 
 /// The default. A build for tests takes ten times as long for the same, and would look at a tenth of what users' do.
 const BUDGET: &str = if cfg!(debug_assertions) { "30" } else { "3" };
-
-/// An application that runs.
-#[derive(Debug, Clone, Copy)]
-struct Application {
-    language: Language,
-    /// What it calls itself if its driver can, and its keyspace.
-    name: &'static str,
-    version: u8,
-    compression: Compression,
-    users: u32,
-    /// Requests of a second, of all users.
-    rate: u32,
-    seconds: u32,
-    operations: &'static str,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
-    Python,
-    Go,
-}
-
-impl Application {
-    fn python(users: u32, rate: u32, seconds: u32) -> Self {
-        Self {
-            language: Language::Python,
-            name: "python_shop",
-            version: 4,
-            compression: Compression::Lz4,
-            users,
-            rate,
-            seconds,
-            operations: ALL,
-        }
-    }
-
-    fn go(users: u32, rate: u32, seconds: u32) -> Self {
-        Self {
-            language: Language::Go,
-            name: "go_shop",
-            version: 5,
-            compression: Compression::None,
-            ..Self::python(users, rate, seconds)
-        }
-    }
-
-    fn speaks(self, version: u8, compression: Compression) -> Self {
-        Self {
-            version,
-            compression,
-            ..self
-        }
-    }
-
-    fn does(self, operations: &'static str) -> Self {
-        Self { operations, ..self }
-    }
-
-    fn arguments(&self, proxy: SocketAddr, labels: &Path) -> impl Iterator<Item = String> {
-        let arguments = [
-            ("host", proxy.ip().to_string()),
-            ("port", proxy.port().to_string()),
-            ("keyspace", self.name.to_owned()),
-            ("application", self.name.to_owned()),
-            ("version", self.version.to_string()),
-            ("compression", self.compression.name().to_owned()),
-            ("users", self.users.to_string()),
-            ("rate", self.rate.to_string()),
-            ("seconds", self.seconds.to_string()),
-            ("operations", self.operations.to_owned()),
-            ("seed", self.rate.to_string()),
-            ("labels", labels.display().to_string()),
-        ];
-        arguments
-            .into_iter()
-            .map(|(name, value)| format!("{name}={value}"))
-    }
-
-    /// Says how much it has sent of what it was to send.
-    fn say(&self, load: &str, sent: &labels::Sent) {
-        println!(
-            "{load}: {} sent {:.0} requests a second of {}, for {} users, in version {} ({})",
-            self.name,
-            sent.requests as f64 / sent.seconds,
-            self.rate,
-            self.users,
-            self.version,
-            self.compression.name()
-        );
-    }
-}
-
-/// The programs.
-struct Drivers {
-    python: Driver,
-    go: Driver,
-}
 
 /// What is said of a load: by a report, and by who has sent it.
 struct Outcome {
@@ -142,12 +39,6 @@ struct Outcome {
 }
 
 impl Drivers {
-    fn new() -> Option<Self> {
-        let python = available("the Python driver", Driver::python("mixed.py"))?;
-        let go = available("gocql", Driver::go("mixed"))?;
-        Some(Self { python, go })
-    }
-
     /// Runs applications at the same time, through a proxy that is started with `arguments`.
     fn run(&self, load: &'static str, arguments: &[&str], applications: &[Application]) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
@@ -192,16 +83,6 @@ impl Drivers {
             application.say(load, &sent);
         }
         outcome
-    }
-
-    fn start(&self, application: &Application, proxy: SocketAddr, labels: &Path) -> Supervised {
-        let driver = match application.language {
-            Language::Python => &self.python,
-            Language::Go => &self.go,
-        };
-        let mut command = driver.command().to_vec();
-        command.extend(application.arguments(proxy, labels));
-        Supervised::spawn(&command, &[], &cache::log_file(application.name), None)
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Outcome;
+use crate::shop::Sent;
 
 /// An operation of one application.
 #[derive(Debug, Deserialize)]
@@ -17,13 +18,6 @@ pub(super) struct Label {
     count: u64,
     /// Keys that were asked for, the mean.
     fan_out: f64,
-}
-
-/// How much a program has sent.
-#[derive(Debug, Deserialize)]
-pub(super) struct Sent {
-    pub(super) requests: u64,
-    pub(super) seconds: f64,
 }
 
 /// A report speaks of what it has seen 20 times, of copies 50 times: what was done more seldom than these need not be in it.

@@ -80,7 +80,7 @@ const OTHERS: &str = "
 const AT_ONCE: usize = 64;
 
 /// Makes an application's keyspace on a node, with all its rows: there, and not through a proxy.
-pub(super) async fn fill(node: SocketAddr, keyspace: &str) {
+pub(crate) async fn fill(node: SocketAddr, keyspace: &str) {
     let mut client = connect(node).await;
     client.script(&schema(keyspace)).await.unwrap();
     for rows in rows(keyspace).chunks(AT_ONCE) {
@@ -92,7 +92,7 @@ pub(super) async fn fill(node: SocketAddr, keyspace: &str) {
 }
 
 /// Takes it away again.
-pub(super) async fn clear(node: SocketAddr, keyspace: &str) {
+pub(crate) async fn clear(node: SocketAddr, keyspace: &str) {
     let drop = format!("DROP KEYSPACE {keyspace}");
     connect(node).await.query(&drop).await.unwrap();
 }
