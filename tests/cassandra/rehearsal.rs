@@ -23,6 +23,7 @@ use crate::support::{
     available,
     cassandra::{Cassandra, Options, Release},
     proxy::Proxy,
+    tap::{Tap, assert_passed_unchanged},
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -343,4 +344,91 @@ fn sent_by(drivers: &Drivers, proxy: &Proxy, folder: &Path) -> u64 {
         sent += Sent::read(&labels(&application)).requests;
     }
     sent
+}
+
+/// A node that cannot extend its commit log stops: writes time out, then nothing listens any more.
+#[test]
+fn a_shadow_that_fills_its_disk_costs_clients_nothing() {
+    let small_segments = Options::default().with("commitlog_segment_size", "2MiB");
+    let full = || available("a second Cassandra 5.0", Cassandra::start(&small_segments));
+    let (Some(first), Some(full)) = (node(), full()) else {
+        return;
+    };
+    let (first, other) = (first.address(), full.nodes()[0].address);
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        for address in [first, other] {
+            let mut client = connect(address, Version::V5).await;
+            let table = "CREATE TABLE rehearsal.large (a int PRIMARY KEY, v text);";
+            client.script(&[KEYSPACE, table].concat()).await.unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("shadow.json");
+    let (shadow, file) = (other.to_string(), report.display().to_string());
+    let arguments = [
+        "--no-control-connection",
+        "--shadow",
+        &shadow,
+        "--shadow-report",
+        &file,
+        "--shadow-write-keyspaces",
+        "rehearsal",
+    ];
+    let back = Tap::start(first);
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), back.address, &arguments);
+    let front = Tap::start(proxy.address);
+    runtime.block_on(until_full(front.address, &full));
+    let front = front.finish(LIMIT);
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert_passed_unchanged(&front, &back.finish(LIMIT));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let totals = &report["totals"];
+    assert!(totals["compared"].as_u64().unwrap() > 0, "{totals:#}");
+    let mut kinds = totals["differences"].as_object().unwrap().keys();
+    assert!(
+        kinds.all(|kind| kind == "error"),
+        "what it could not write is no other difference: {report:#}"
+    );
+    let lost: u64 = ["skipped", "not_compared"]
+        .iter()
+        .flat_map(|why| totals[why].as_object().unwrap().values())
+        .map(|count| count.as_u64().unwrap())
+        .sum();
+    assert!(
+        lost > 0,
+        "what a node that has stopped did not get is counted: {totals:#}"
+    );
+}
+
+/// Writes through `proxy`, also when the disk of the other cluster is full and when it has stopped because of that.
+async fn until_full(proxy: SocketAddr, other: &Cassandra) {
+    let mut client = connect(proxy, Version::V5).await;
+    let insert = client
+        .prepare("INSERT INTO rehearsal.large (a, v) VALUES (?, ?)")
+        .await
+        .unwrap();
+    let text = "x".repeat(16 << 10);
+    let has_stopped = || {
+        other.nodes()[0]
+            .log()
+            .contains("Commit disk failure policy is stop")
+    };
+    let mut after = 0;
+    for a in 0..20_000 {
+        if a == 100 {
+            other.fill_disk(0);
+        }
+        let values = [Bind::int(a), Bind::text(&text)];
+        client
+            .run(Run::Prepared(&insert, &values), &RunOptions::default())
+            .await
+            .unwrap();
+        after += i32::from(a % 100 == 99 && has_stopped());
+        if after == 3 {
+            return;
+        }
+    }
+    panic!("the other cluster has not stopped");
 }

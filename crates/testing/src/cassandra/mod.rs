@@ -158,6 +158,19 @@ impl Cassandra {
         self.nodes[index].process.signal(name);
     }
 
+    /// Takes from a running node what a full disk takes: no file grows beyond a mebibyte any more, a new segment of the
+    /// commit log among them.
+    ///
+    /// # Panics
+    /// If the limit cannot be set.
+    pub fn fill_disk(&self, index: usize) {
+        let process = self.nodes[index].process.id().to_string();
+        let limited = Command::new("prlimit")
+            .args(["--pid", &process, "--fsize=1048576"])
+            .status();
+        assert!(limited.unwrap().success(), "the limit of {process} cannot be set");
+    }
+
     /// Kills a node and keeps its data for [`Cassandra::start_again`].
     ///
     /// # Panics
