@@ -86,6 +86,10 @@ fn requests() -> Vec<RecordedRequest> {
 
 /// Records what a node answers to them.
 async fn record(node: &Node, folder: &Path, values: RecordedValues) {
+    record_all(node, folder, values, requests()).await;
+}
+
+async fn record_all(node: &Node, folder: &Path, values: RecordedValues, requests: Vec<RecordedRequest>) {
     let nodes = vec![(node.address().to_string(), ClientOptions::default())];
     let mut target = Target::open(TargetSettings::new(nodes, KEY));
     let mut writer = RecordingWriter::open(Settings {
@@ -101,7 +105,7 @@ async fn record(node: &Node, folder: &Path, values: RecordedValues) {
         },
     })
     .unwrap();
-    for (number, request) in (0_u64..).zip(requests()) {
+    for (number, request) in (0_u64..).zip(requests) {
         let mut exchange = RecordedExchange {
             number,
             connection: number % 5,
@@ -290,4 +294,69 @@ fn what_cannot_be_replayed_is_refused() {
         output.status.code() == Some(2) && stderr.contains("cannot reach"),
         "{stderr}"
     );
+}
+
+#[test]
+fn conditional_writes_counters_and_definitions_are_replayed_if_a_setting_names_their_keyspace() {
+    const KINDS: [(&str, &str, Effect, &str); 3] = [
+        (
+            "--lwt-keyspaces",
+            "INSERT INTO k.t (a, b, v) VALUES (70, 7, 'secret') IF NOT EXISTS",
+            Effect::Conditional,
+            "conditional",
+        ),
+        (
+            "--counter-keyspaces",
+            "UPDATE k.c SET n = n + 2 WHERE a = 1",
+            Effect::Counter,
+            "counter",
+        ),
+        (
+            "--ddl-keyspaces",
+            "CREATE TABLE k.added (a int PRIMARY KEY)",
+            Effect::Definition,
+            "definition",
+        ),
+    ];
+    // What shows that each has arrived.
+    const READS: [&str; 3] = [
+        "SELECT a FROM k.t WHERE a = 70",
+        "SELECT n FROM k.c",
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k' AND table_name = 'added'",
+    ];
+    let counter = "CREATE TABLE k.c (a int PRIMARY KEY, n counter);";
+    let script = [&schema("k"), counter].concat();
+    let runtime = Runtime::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    runtime.block_on(async {
+        let requests = KINDS.map(|(_, cql, effect, _)| plain(cql, effect)).to_vec();
+        let first = node(&script).await;
+        record_all(&first, folder.path(), RecordedValues::Clear, requests).await;
+    });
+    for (allowed, (setting, ..)) in KINDS.into_iter().enumerate() {
+        for (keyspace, is_sent) in [("k", true), ("other", false)] {
+            let other = runtime.block_on(node(&script));
+            let output = replay(folder.path(), &other, &[setting, keyspace, "--speed", "max"]);
+            let totals = &json(&output)["totals"];
+            let options = ClientOptions::default();
+            let mut client = runtime
+                .block_on(Client::connect(other.address(), &options))
+                .unwrap();
+            for (place, (.., kind)) in KINDS.into_iter().enumerate() {
+                let has_come = is_sent && place == allowed;
+                let answer = runtime.block_on(client.query(READS[place])).unwrap();
+                assert_eq!(!answer.rows.is_empty(), has_come, "{setting} {keyspace}: {kind}");
+                let skipped = totals["skipped"][kind].as_u64().unwrap_or(0);
+                assert_eq!(skipped, u64::from(!has_come), "{setting} {keyspace}: {totals:#}");
+            }
+        }
+    }
+}
+
+/// A statement of text alone.
+fn plain(cql: &str, effect: Effect) -> RecordedRequest {
+    let mut request = request(cql, 0, effect);
+    request.statements[0].is_prepared = false;
+    request.statements[0].values.clear();
+    request
 }
