@@ -4,7 +4,7 @@
 //! `taskset` is there to bind them to it), the targets in turns within each round, medians of the rounds. The
 //! number to compare is processor time of the proxy per request, by the kernel's accounting; for cqlens per
 //! request that its report has counted. `CQLENS_BENCH_OTHER=PROGRAM` measures another build of cqlens in the same
-//! turns: of another commit, or of another profile.
+//! turns: of another commit, or of another profile. `-- memory` leaves out the loads.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,
@@ -64,7 +64,9 @@ fn main() {
         .unwrap();
     let backend = backend::start();
     runtime.block_on(async {
-        for load in LOADS {
+        let only_memory = std::env::args().any(|argument| argument == "memory");
+        let loads = LOADS.iter().filter(|_| !only_memory);
+        for load in loads {
             compare(load, backend).await;
         }
         memory(backend).await;
@@ -169,10 +171,9 @@ async fn memory(backend: SocketAddr) {
     );
     println!("| target | KiB each |");
     println!("| --- | --- |");
-    for target in [Target::Haproxy, Target::Cqlens] {
+    for target in [Target::Haproxy, Target::Cqlens, Target::Other] {
         let folder = tempfile::tempdir().unwrap();
         let Some(Some(proxy)) = start(target, folder.path(), backend) else {
-            println!("| {target:?} | not installed |");
             continue;
         };
         println!("| {target:?} | {:.1} |", idle::kib_each(&proxy).await);

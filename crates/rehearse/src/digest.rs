@@ -111,11 +111,10 @@ impl RowsDigester {
             let mut whole = self.key.hasher();
             let mut columns = digest.columns.iter_mut();
             for cell in row.iter() {
-                write_cell(&mut whole, cell);
+                let cell = self.key.of_cell(cell);
+                whole.write_u128(cell);
                 if let Some(column) = columns.next() {
-                    let mut one = self.key.hasher();
-                    write_cell(&mut one, cell);
-                    *column = column.wrapping_add(one.finish128().as_u128());
+                    *column = column.wrapping_add(cell);
                 }
             }
             let whole = whole.finish128().as_u128();
@@ -148,16 +147,18 @@ impl DigestKey {
     fn hasher(self) -> SipHasher13 {
         SipHasher13::new_with_key(&self.0.to_le_bytes())
     }
-}
 
-/// A null is no empty value, and two cells are not the one that they make together.
-fn write_cell(hasher: &mut SipHasher13, cell: Option<&[u8]>) {
-    match cell {
-        None => hasher.write_i64(-1),
-        Some(bytes) => {
-            hasher.write_i64(bytes.len() as i64);
-            hasher.write(bytes);
+    /// The digest of a cell; a null is no empty value.
+    fn of_cell(self, cell: Option<&[u8]>) -> u128 {
+        let mut hasher = self.hasher();
+        match cell {
+            None => hasher.write_u8(0),
+            Some(bytes) => {
+                hasher.write_u8(1);
+                hasher.write(bytes);
+            }
         }
+        hasher.finish128().as_u128()
     }
 }
 

@@ -109,6 +109,7 @@ impl Shadow {
         let pulse = Pulse::new("shadow");
         let (of_thread, beats) = (Arc::clone(&shared), pulse.clone());
         let thread = thread::Builder::new().name("shadow".to_owned()).spawn(move || {
+            yield_to_clients();
             runtime.block_on(async { Work::new(settings, of_thread, beats, publish).run(queue).await });
             // A name that is being looked up is not waited for.
             runtime.shutdown_background();
@@ -376,6 +377,17 @@ impl Rate {
         allows
     }
 }
+
+/// Lowers the priority of this thread: where processors are short, copies are left out before clients wait.
+#[cfg(target_os = "linux")]
+fn yield_to_clients() {
+    const NICENESS: i32 = 10;
+    // On Linux priorities are those of threads. Lowering one is always allowed; if it fails, it stays as it is.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn yield_to_clients() {}
 
 #[cfg(test)]
 mod tests {
