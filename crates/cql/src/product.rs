@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Product {
-    /// Apache Cassandra, and what calls itself so.
+    /// Apache Cassandra, and servers that announce themselves as such.
     Cassandra,
     /// ScyllaDB, which announces itself to drivers as Cassandra 3.0.8.
     ScyllaDb,

@@ -38,7 +38,7 @@ struct RulePage {
     after: &'static str,
     /// How the severity comes about, in words.
     severity: &'static str,
-    /// The severities that these words name, from the least.
+    /// The severities that these words name, in ascending order.
     severities: Vec<Severity>,
     /// What the settings say: `off`, or the severity that findings have at most.
     #[serde(skip_serializing_if = "Option::is_none")]

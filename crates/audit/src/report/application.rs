@@ -23,13 +23,13 @@ const MOST_VARIANTS: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ApplicationReport {
-    /// Its name; that of its driver, or its address, where it has none.
+    /// Its name; if it has none, the name of its driver, or its address.
     pub name: String,
     /// Its versions; empty where it names none.
     pub versions: BTreeSet<String>,
     /// The drivers with their versions.
     pub drivers: BTreeSet<String>,
-    /// How many different addresses, or networks, it has.
+    /// How many distinct addresses, or networks, it has.
     pub addresses: u64,
     /// Requests, those on system keyspaces included.
     pub requests: u64,
@@ -49,7 +49,7 @@ pub struct ApplicationReport {
     pub encryption_unknown: u64,
     /// Executions of its statements, as far as they are known to be its own.
     pub executions: u64,
-    /// Executions, by whomever, of the statements that it sends: what the following are counted of.
+    /// Executions of the statements that it sends, by any application: the following fields refer to these.
     pub of_statements: u64,
     /// Those by a prepared statement.
     pub prepared: u64,

@@ -111,7 +111,7 @@ pub enum Review {
 pub struct SinceReview {
     /// Whether it was there.
     pub review: Review,
-    /// How severe it was then; absent where it was not there.
+    /// How severe it was then; absent if it was not found then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity_before: Option<Severity>,
 }
@@ -122,11 +122,11 @@ pub struct SinceReview {
 pub struct LastReview {
     /// When its report was made.
     pub generated_at: Timestamp,
-    /// The beginning of what it spoke of.
+    /// The start of the time that it covered.
     pub start: Timestamp,
-    /// The end of what it spoke of.
+    /// The end of the time that it covered.
     pub end: Timestamp,
-    /// Its findings that this report has not, the severest first.
+    /// Its findings that are not in this report, the severest first.
     pub gone: Vec<Gone>,
 }
 
@@ -138,9 +138,9 @@ pub struct Gone {
     pub rule: String,
     /// How severe it was.
     pub severity: Severity,
-    /// Its keyspace; null where it is not of one.
+    /// Its keyspace; null if it is not about one.
     pub keyspace: Option<String>,
-    /// Its table; null where it is not of one.
+    /// Its table; null if it is not about one.
     pub table: Option<String>,
     /// Its templates.
     pub patterns: Vec<PatternId>,

@@ -19,11 +19,11 @@ type TableKey<'r> = (Option<&'r str>, Option<&'r str>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TableGroup {
-    /// Its keyspace; null of what is of no keyspace.
+    /// Its keyspace; null if it belongs to none.
     pub keyspace: Option<String>,
-    /// Its name; null of what is of no single table.
+    /// Its name; null for what belongs to no single table.
     pub table: Option<String>,
-    /// That of its severest problem; null where it has none.
+    /// The severity of its severest problem; null if it has none.
     pub severity: Option<Severity>,
     /// Its problems by their ids, the severest first.
     pub problems: Vec<StableId>,

@@ -40,7 +40,7 @@ pub struct ModelReport {
     pub rows_per_operation: Option<f64>,
     /// Tombstones that a read passed, the most that the server told; 0 proves nothing.
     pub tombstones_max: u64,
-    /// The problems that were found in it, by their ids.
+    /// The ids of the problems that were found in it.
     pub problems: Vec<StableId>,
 }
 

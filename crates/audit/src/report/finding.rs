@@ -14,11 +14,11 @@ use crate::{
 pub struct ProblemReport {
     /// 16 hex digits, the same in every report that has the problem.
     pub id: StableId,
-    /// That of its severest finding.
+    /// The severity of its severest finding.
     pub severity: Severity,
-    /// Its keyspace; null where it is not of one.
+    /// Its keyspace; null if it is not about one.
     pub keyspace: Option<String>,
-    /// Its table; null where it is not of one.
+    /// Its table; null if it is not about one.
     pub table: Option<String>,
     /// What its first finding says.
     pub title: String,
@@ -26,15 +26,15 @@ pub struct ProblemReport {
     pub what: String,
     /// What to do, in about three words.
     pub fix: &'static str,
-    /// Executions of the statements that its first finding speaks of.
+    /// Executions of the statements of its first finding.
     pub executions: u64,
-    /// Seconds in which those could have been seen: what its rate divides by.
+    /// Seconds in which those could have been seen: the divisor of its rate.
     pub observed_seconds: f64,
     /// The applications that send its statements, without their versions; those that send most first.
     pub applications: Vec<String>,
     /// The rules that found it, each once.
     pub rules: Vec<&'static str>,
-    /// Its findings by their ids, the one that says it best first.
+    /// Its findings by their ids, the most telling first.
     pub findings: Vec<StableId>,
     /// The part of the measured time of the application's statements that its patterns take, 0 to 1; null
     /// where no time was measured.
@@ -53,9 +53,9 @@ pub struct FindingReport {
     pub rule: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// Its keyspace; null where it is not of one.
+    /// Its keyspace; null if it is not about one.
     pub keyspace: Option<String>,
-    /// Its table; null where it is not of one.
+    /// Its table; null if it is not about one.
     pub table: Option<String>,
     /// The templates.
     pub patterns: Vec<PatternId>,
@@ -82,19 +82,19 @@ pub struct FindingReport {
     /// What to write instead of what; absent where there is CQL that would help, or nothing to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Example>,
-    /// How the partition grows that it is about, and when that is too large; absent where nothing is forecast.
+    /// How the partition grows that it is about, and when it becomes too large; absent if there is no forecast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<PartitionGrowth>,
     /// Where the rule comes from.
     pub reference: &'static str,
-    /// By whom it is accepted, or was; absent where nobody did.
+    /// The acceptance that covers it, or did; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Applied>,
     /// Whether the last review had it, as `review` and `severity_before`; absent where there is none to
     /// compare with.
     #[serde(flatten)]
     pub since_review: Option<SinceReview>,
-    /// The distribution of what its rule looks at; absent where that has one value, or is none.
+    /// The distribution of the figure that its rule judges; absent if it has a single value, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<Chart>,
 }
@@ -110,7 +110,7 @@ pub struct Chart {
     /// (highest value of the step, how often), ascending.
     #[serde(rename = "histogram", serialize_with = "histogram::serialize")]
     pub steps: Vec<(u64, u64)>,
-    /// From which on the finding is as severe as it is; absent where one number does not decide.
+    /// The value from which the finding has its severity; absent if no single number decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u64>,
 }

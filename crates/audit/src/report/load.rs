@@ -25,8 +25,7 @@ pub struct LoadReport {
     pub coordinator_unknown: u64,
     /// Partitions read and written whose replicas are not known, by the reason.
     pub unplaced: BTreeMap<Unplaced, u64>,
-    /// Executions that do not name all of their partitions: what they touch beyond those is in no node's
-    /// reads and writes.
+    /// Executions that do not name all of their partitions: the others are not in any node's reads and writes.
     pub without_keys: u64,
 }
 
@@ -53,7 +52,7 @@ pub struct NodeReport {
     pub reads: u64,
     /// The same of partitions written.
     pub writes: u64,
-    /// Reads and writes, compared with the mean of the nodes of its datacenter; absent where those have none.
+    /// Reads and writes, as a multiple of the mean of the nodes in its datacenter; absent if those have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times_mean: Option<f64>,
 }
@@ -70,7 +69,7 @@ pub struct RingReport {
     pub hottest_share: f64,
     /// The hottest slice, compared with the mean of all slices.
     pub hottest_times_mean: f64,
-    /// The slices that have anything, from the smallest token on.
+    /// The slices with any requests, in token order.
     pub loads: Vec<SliceReport>,
 }
 
@@ -94,11 +93,11 @@ pub struct SliceReport {
 pub struct RoutingReport {
     /// It does: it is a replica.
     pub replica: u64,
-    /// It does not, and had to ask others.
+    /// It does not, and had to query other nodes.
     pub other: u64,
-    /// That is not known.
+    /// Unknown.
     pub unknown: u64,
-    /// The part of those of which it is known, 0 to 1; absent where it never is.
+    /// The part of those for which it is known, 0 to 1; absent if it is unknown for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_share: Option<f64>,
 }

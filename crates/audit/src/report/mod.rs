@@ -124,22 +124,22 @@ impl Format {
     }
 }
 
-/// All that a reader is told.
+/// The whole report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Always `cqlens.report.v1`.
     #[cfg_attr(feature = "json-schema", schemars(extend("const" = FORMAT)))]
     pub format: &'static str,
-    /// What a reader must know before any number, in whole sentences; those of the coverage.
+    /// What a reader must know before any number, in full sentences; about the coverage.
     pub notices: BTreeSet<String>,
     /// What wrote it.
     pub tool: Tool,
     /// When it was made.
     pub generated_at: Timestamp,
-    /// What it speaks of.
+    /// The time that it covers.
     pub window: Span,
-    /// Whose traffic it is.
+    /// The cluster that the traffic belongs to.
     pub cluster: Cluster,
     /// The verdict: how bad it is, and what is worst.
     pub summary: Summary,
@@ -149,11 +149,11 @@ pub struct Report {
     /// The comparison with a second cluster; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// What was seen and what was not.
+    /// What was observed, and what was not.
     pub coverage: Coverage,
     /// Over all user keyspaces.
     pub totals: Totals,
-    /// How it changed; absent where there are fewer than three points, and where nothing was kept of when what happened.
+    /// How it changed over time; absent if there are fewer than three points, or if the times were not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineReport>,
     /// What belongs to which table, for reports that are read table by table: the table with the worst problem first, those
@@ -170,18 +170,17 @@ pub struct Report {
     pub load: LoadReport,
     /// Statements that belong together.
     pub sequences: Vec<SequenceReport>,
-    /// The findings that nobody has accepted, those with one cause together; the severest first, then the
-    /// costliest.
+    /// The findings that are not accepted, grouped by cause; the severest first, then the costliest.
     pub problems: Vec<ProblemReport>,
-    /// What the rules say and nobody has accepted, the severest first, then the costliest.
+    /// The findings that are not accepted, the severest first, then the costliest.
     pub findings: Vec<FindingReport>,
     /// Findings that are accepted, the costliest first.
     pub accepted: Vec<FindingReport>,
     /// Acceptances of what was not found.
     pub idle_acceptances: Vec<Applied>,
-    /// What was meant as an acceptance and is none, in whole sentences.
+    /// Comments and settings that look like acceptances but are not valid, in full sentences.
     pub acceptance_mistakes: Vec<String>,
-    /// The last review, where the report was set beside it.
+    /// The last review, if the report was compared with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<LastReview>,
     /// The ids of all rules that were run.

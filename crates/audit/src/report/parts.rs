@@ -48,7 +48,7 @@ pub struct Span {
     pub start: Timestamp,
     /// When it ended.
     pub end: Timestamp,
-    /// Seconds in which at least one source watched: what rates divide by. Two proxies for the same hour are
+    /// Seconds in which at least one source observed: the divisor of rates. Two proxies during the same hour make
     /// 3,600, one after the other 7,200.
     pub seconds: f64,
     /// When each source watched, by its name; at most the last 100 intervals of each.
@@ -85,7 +85,7 @@ pub struct Totals {
     pub errors: u64,
     /// Warnings in responses.
     pub warnings: u64,
-    /// Different clients.
+    /// Distinct clients.
     pub clients: u64,
     /// Partitions of the reads whose number is known.
     pub partitions_per_read: Quantiles,
@@ -108,7 +108,7 @@ pub struct Quantiles {
     pub p99: u64,
     /// The values between which the p99 of all such traffic lies, 99 times of 100.
     pub p99_between: [u64; 2],
-    /// The greatest; exact.
+    /// The maximum; exact.
     pub max: u64,
     /// The mean; exact.
     pub mean: f64,
@@ -128,8 +128,8 @@ pub struct Quantiles {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Latency {
-    /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are,
-    /// too, and say nothing.
+    /// How many requests were measured: those whose request and response were both seen, with their times. If 0, the
+    /// other fields are 0 too and mean nothing.
     pub count: u64,
     /// The median.
     pub p50: u64,
@@ -188,7 +188,7 @@ pub struct TableReport {
     pub node_reads: Option<NodeReads>,
     /// The partitions that are used most.
     pub top_partitions: Vec<TopPartition>,
-    /// Different partitions that were named (2.3 % standard error above 200).
+    /// Distinct partitions that were named (2.3 % standard error above 200).
     pub distinct_partitions: u64,
     /// The templates on this table, the costliest first.
     pub patterns: Vec<PatternId>,
@@ -243,9 +243,9 @@ pub struct ObservedTombstones {
     pub p50: u64,
     /// 99 of 100 are not above this.
     pub p99: u64,
-    /// The most.
+    /// The maximum.
     pub max: u64,
-    /// Reads of which the server said anything; 0 proves nothing.
+    /// Reads for which the server reported anything; 0 proves nothing.
     pub observed: u64,
 }
 
@@ -261,7 +261,7 @@ pub struct TopPartition {
     pub reads: u64,
     /// Writes, at least.
     pub writes: u64,
-    /// Reads and writes that it may have had beside these, at most; absent where those are all.
+    /// The maximum number of further reads and writes that it may have had; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<u64>,
     /// Rows that requests for it alone read and wrote.
@@ -280,7 +280,7 @@ pub struct PartitionWeight {
     pub read: u64,
     /// Written, at least.
     pub written: u64,
-    /// Beside these, at most.
+    /// At most so many in addition.
     #[serde(skip_serializing_if = "is_zero")]
     pub error: u64,
 }
@@ -326,11 +326,10 @@ pub struct PatternReport {
     pub cql: String,
     /// Exchanges.
     pub count: u64,
-    /// Seconds in which those sources watched that could have seen it, which saw an application that sends it: what
-    /// its rates divide by.
+    /// Seconds of observation by the sources that could have seen it (those that saw an application that sends it):
+    /// the divisor of its rates.
     pub observed_seconds: f64,
-    /// Further ones, at least, that are counted among other statements: there was no room for the pattern at
-    /// times.
+    /// At least so many further ones, counted among other statements: at times there was no room for the pattern.
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: u64,
     /// Exchanges whose response was an error.
@@ -347,7 +346,7 @@ pub struct PatternReport {
     pub response_bytes: Quantiles,
     /// What the server said of tombstones.
     pub tombstones: ObservedTombstones,
-    /// Answers that were a page of a longer read.
+    /// Responses that were a page of a longer read.
     pub pages: u64,
     /// Reads, the pages of one counted once.
     pub logical_reads: u64,
@@ -369,7 +368,7 @@ pub struct PatternReport {
     pub routing: Option<RoutingReport>,
     /// By consistency level.
     pub consistency: BTreeMap<String, u64>,
-    /// Of conditional statements, by the consistency level of their consensus.
+    /// Conditional statements by their serial consistency level.
     pub serial_consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,
@@ -399,9 +398,9 @@ pub struct PerRead {
     pub rows: Quantiles,
     /// Pages of each.
     pub pages: Quantiles,
-    /// Those of which more was offered than was fetched, which is no error.
+    /// Those for which more rows were available than were fetched, which is no error.
     pub abandoned: u64,
-    /// Pages of which the page before was not seen, and which are in no read.
+    /// Pages whose previous page was not seen, and which belong to no read.
     pub unlinked_pages: u64,
 }
 
@@ -410,11 +409,10 @@ pub struct PerRead {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RepeatsReport {
-    /// The same request again while the first was in flight: a speculative execution, or two threads that ask
-    /// the same thing.
+    /// The same request again while the first was in flight: a speculative execution, or two threads that send the
+    /// same request.
     pub in_flight: u64,
-    /// The same request again soon after an error after which drivers try again, by that error, or after a
-    /// lost connection.
+    /// The same request again soon after a lost connection, or after an error that drivers retry; by that error.
     pub retries: BTreeMap<RetryCause, u64>,
 }
 
@@ -424,9 +422,9 @@ pub struct RepeatsReport {
 pub struct ScannedReport {
     /// Always true: empty partitions and filtered rows are not seen.
     pub lower_bound: bool,
-    /// Different partitions over all reads (2.3 % standard error above 200).
+    /// Distinct partitions over all reads (2.3 % standard error above 200).
     pub distinct_partitions: u64,
-    /// Different partitions of each read.
+    /// Distinct partitions per read.
     pub partitions_per_read: Quantiles,
     /// Rows that were examined.
     pub rows: u64,
@@ -440,11 +438,11 @@ pub struct ScannedReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TokenRangesReport {
-    /// The part of the ring that all of them cover together, 0 to 1, in steps of 1/4,096.
+    /// The part of the ring that they cover together, 0 to 1, in steps of 1/4,096.
     pub ring_share: f64,
-    /// How often the reads of one host walked (99 % of) the ring.
+    /// How often the reads of one host covered (99 % of) the ring.
     pub sweeps: u64,
-    /// Reads that those sweeps were made of.
+    /// Reads that these sweeps consisted of.
     pub sweep_reads: u64,
 }
 
@@ -454,7 +452,7 @@ pub struct TokenRangesReport {
 pub struct PartitionsReport {
     /// The class of most executions.
     pub class: PartitionClass,
-    /// The fewest.
+    /// The minimum.
     pub min: u64,
     /// Of each execution whose number is known.
     #[serde(flatten)]

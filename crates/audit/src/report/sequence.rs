@@ -14,13 +14,13 @@ use crate::{
 pub struct SequenceReport {
     /// `client-join`, `index-table-lookup`, `bucket-fan-out`, `time-bucket-walk` or `dual-write`.
     pub kind: &'static str,
-    /// The rule that speaks of such.
+    /// The rule about these.
     pub rule: &'static str,
-    /// The table that comes first.
+    /// The first table.
     pub from: String,
-    /// The table that comes last; the same where one table is read several times.
+    /// The last table; the same as the first if one table is read several times.
     pub to: String,
-    /// All tables, in the order in which they are come to.
+    /// All tables, in the order in which they are read.
     pub tables: Vec<String>,
     /// From table to table, as people read it.
     pub path: String,
@@ -58,7 +58,7 @@ pub struct StepReport {
     pub from: String,
     /// Where it leads.
     pub to: String,
-    /// Partitions of the latter, for each time that the step is taken.
+    /// Partitions of the second table per step.
     pub fan_out: Quantiles,
     /// How its requests are sent.
     pub sent: Sent,

@@ -173,7 +173,7 @@ impl From<String> for EvidenceValue {
 pub enum KnownFrom {
     /// Warnings in responses.
     ServerWarnings,
-    /// Reads that the server gave up.
+    /// Reads that the server aborted.
     AbortedReads,
     /// Traces of reads that cqlens sent again.
     TracedReads,
@@ -215,9 +215,9 @@ pub struct TombstoneWriter {
     pub statement: String,
     /// Its fingerprint.
     pub pattern: PatternId,
-    /// How it does.
+    /// How it leaves them behind.
     pub how: TombstoneCause,
-    /// Executions that do.
+    /// Executions that leave tombstones behind.
     pub executions: u64,
 }
 
@@ -306,7 +306,7 @@ impl Display for ColumnLink {
 pub struct CopiedTables {
     /// The tables, as `keyspace.table`.
     pub tables: Vec<String>,
-    /// How often they do.
+    /// How often they got the same rows.
     pub operations: u64,
 }
 

@@ -219,7 +219,7 @@ impl Finding {
 pub struct BlindSpot {
     /// The rule's id.
     pub rule: &'static str,
-    /// One sentence, with the number of executions where it is known.
+    /// One sentence, with the number of executions if it is known.
     pub text: String,
 }
 
@@ -232,7 +232,7 @@ pub struct Judgement {
     pub accepted: Vec<Finding>,
     /// Acceptances of what was not found.
     pub idle: Vec<Applied>,
-    /// What was meant as an acceptance and is none, in whole sentences.
+    /// Comments and settings that look like acceptances but are not valid, in full sentences.
     pub mistakes: Vec<String>,
     /// What they found to belong together.
     pub sequences: Vec<Sequence>,

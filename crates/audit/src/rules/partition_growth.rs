@@ -9,21 +9,21 @@ use serde::Serialize;
 pub struct PartitionGrowth {
     /// Its keyed hash: `#` and 16 hex digits.
     pub partition: String,
-    /// Its new rows, each point with all before it, in order: at most 32. Estimates, where the rows are a sample.
+    /// Its new rows, cumulative and in order: at most 32 points. Estimates if the rows are a sample.
     pub points: Vec<GrowthPoint>,
     /// What a row takes up, in bytes, uncompressed.
     pub row_bytes: u64,
     /// How many rows a partition of the table should have at most.
     pub limit_rows: u64,
-    /// Their size; absent where their number decides.
+    /// Their size; absent if their number decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
     /// Where this limit comes from.
     pub limit_origin: String,
-    /// Seconds from the first of the points until it has so many new rows, at this rate: the fewest and the most, where the
-    /// rate is an estimate.
+    /// Seconds from the first point until it has so many new rows, at this rate: minimum and maximum, if the rate is
+    /// an estimate.
     pub limit_after_seconds: [f64; 2],
-    /// Seconds for which a partition collects rows; absent where neither its key nor a TTL ends that.
+    /// Seconds for which a partition collects rows; absent if neither its key nor a TTL limits that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collects_for_seconds: Option<f64>,
     /// What that comes to, in words: `100,000 rows in 41 days`.

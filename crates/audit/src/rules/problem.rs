@@ -76,7 +76,7 @@ impl Finding {
 pub struct Problem {
     /// What it is called in every report that has it.
     pub id: StableId,
-    /// That of its severest finding.
+    /// The severity of its severest finding.
     pub severity: Severity,
     /// Its findings, by their place among all: the one that says it best comes first.
     pub findings: Vec<usize>,

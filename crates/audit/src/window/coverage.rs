@@ -20,18 +20,18 @@ pub struct Coverage {
     pub requests: u64,
     /// Requests that were decoded, matched with their response if there was one, and counted.
     pub audited: u64,
-    /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of
+    /// Requests left out because the audit fell behind, or because they are missing in a capture. Compressed segments of
     /// version 5 count as one request each.
     pub dropped: u64,
-    /// Of those, what is known of their opcodes; what was in compressed segments is not.
+    /// Those by opcode, as far as it is known: that of requests in compressed segments is not.
     #[serde(deserialize_with = "meter::map")]
     pub dropped_by_opcode: BTreeMap<String, u64>,
-    /// Bytes left out because the audit was behind, of requests and of responses.
+    /// Bytes of requests and responses left out because the audit fell behind.
     pub dropped_bytes: u64,
     /// Requests that could not be decoded.
     pub undecoded: u64,
-    /// Panics of the auditor, which would be errors in cqlens. The requests that one costs (those in flight
-    /// on the connection whose bytes it was taking) are among the undecoded.
+    /// Panics of the auditor, which are bugs in cqlens. The requests lost to one (those in flight on the connection
+    /// that it was decoding) are among the undecoded.
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
@@ -41,15 +41,14 @@ pub struct Coverage {
     pub unanswered: u64,
     /// Executions whose partitions are known exactly.
     pub partitions_exact: u64,
-    /// Executions of which only a bound is known.
+    /// Executions for which only an upper bound is known.
     pub partitions_bounded: u64,
-    /// Scans, token ranges and index reads: no number of partitions by nature.
+    /// Scans, token ranges and index reads, which have no number of partitions by nature.
     pub partitions_scan: u64,
-    /// Executions of which nothing is known.
+    /// Executions whose partitions are unknown.
     pub partitions_unknown: u64,
-    /// Executions that the server refused (syntax, values, permissions, an id that it does not know; a single
-    /// partition that it could not ask the replicas of): they are requests and errors, and have touched no
-    /// partition.
+    /// Executions that the server refused (syntax, values, permissions, an unknown id; too few replicas for a single
+    /// partition): they count as requests and errors, and touched no partition.
     pub refused: u64,
     /// Why counts are bounded or unknown.
     #[serde(deserialize_with = "meter::map")]
@@ -57,10 +56,10 @@ pub struct Coverage {
     /// Connections forwarded without being captured, by reason.
     #[serde(deserialize_with = "meter::map")]
     pub opaque_connections: BTreeMap<String, u64>,
-    /// Connections that TLS ended, most of them before anything was forwarded, by whose it was.
+    /// Connections that TLS ended, most of them before anything was forwarded, by the side whose TLS it was.
     #[serde(deserialize_with = "meter::map")]
     pub tls_failures: BTreeMap<String, u64>,
-    /// Connections that were not let in, by reason: the limit that was reached, or what was missing.
+    /// Connections that were refused, by reason: the limit that was reached, or what was missing.
     #[serde(deserialize_with = "meter::map")]
     pub refused_connections: BTreeMap<String, u64>,
     /// What had to be evicted, or was not kept, because its part of the memory was full, by the part.
@@ -68,7 +67,7 @@ pub struct Coverage {
     pub evicted: BTreeMap<String, u64>,
     /// Statements that the CQL parser did not understand.
     pub unparsed: u64,
-    /// Exchanges on system keyspaces: drivers' and tools' own, counted apart from everything else.
+    /// Exchanges on system keyspaces, sent by drivers and tools; counted separately from everything else.
     pub system_requests: u64,
     /// Exchanges folded into "other statements" because the window held too many patterns.
     pub patterns_overflowed: u64,
@@ -76,18 +75,18 @@ pub struct Coverage {
     pub patterns_evicted: u64,
     /// Exchanges folded into "other statements" because another template has the fingerprint of theirs.
     pub patterns_collided: u64,
-    /// Executions of prepared statements for which the server named other markers of the partition key than
-    /// their text and the schema do: what the server says is all that is known of them.
+    /// Executions of prepared statements whose partition key markers differ between the server's response and the
+    /// text with the schema. Only the server's are used.
     #[serde(skip_serializing_if = "is_zero")]
     pub markers_disagreed: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
     /// How often a table was evicted in favour of others that are used more.
     pub tables_evicted: u64,
-    /// Statements before their connection had completed its STARTUP, which no server runs: they are requests
-    /// and nothing else.
+    /// Statements sent before their connection had completed its STARTUP. No server runs them: they count as requests
+    /// only.
     pub before_startup: u64,
-    /// Clients of whom the server has refused everything for a minute or longer, and how many requests.
+    /// Clients whose requests the server has all refused for a minute or longer, and how many requests.
     #[serde(deserialize_with = "meter::map")]
     pub refused_clients: BTreeMap<String, u64>,
     /// Reads and writes of columns with an index that were not counted because the window held too many such
@@ -104,13 +103,12 @@ pub struct Coverage {
     /// Values of rows that were evicted before it was clear whether the client queries by them, because there were
     /// too many others.
     pub row_values_forgotten: u64,
-    /// Requests that were not compared with those before them: there were too many in their second.
+    /// Requests that were not compared with earlier ones: there were too many in their second.
     pub not_related: u64,
-    /// Reads whose rows were not remembered, though a program may have gone on with them: there were too many rows in their
-    /// second.
+    /// Reads whose rows were not kept for comparison with later requests: there were too many rows in their second.
     pub reads_not_followed: u64,
-    /// Processor time in which requests were compared with those before them, in microseconds: an estimate from a sample of
-    /// the calls. 0 where that keeps to fixed limits and not to a budget, as for captures.
+    /// Processor time spent on comparing requests with earlier ones, in microseconds: an estimate from a sample of
+    /// the calls. 0 if fixed limits apply instead of a budget, as for captures.
     pub relating_us: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,12 +136,12 @@ pub struct CaptureCoverage {
     pub lost_bytes: u64,
     /// Bytes that the snap length has cut off.
     pub cut_bytes: u64,
-    /// Bytes that are there, but of which it is not known where an envelope begins: after missing ones, or in
-    /// mid-connection.
+    /// Bytes that are present, but whose envelope boundaries are unknown: after missing bytes, or in the middle of a
+    /// connection.
     pub unplaced_bytes: u64,
     /// Connections whose beginning is not in the capture.
     pub begun_before: u64,
-    /// Connections of which only one direction is there.
+    /// Connections of which only one direction is present.
     pub one_way: u64,
     /// Connections that were dropped because there were too many at the same time.
     pub evicted_connections: u64,

@@ -80,7 +80,7 @@ pub struct Window {
     /// Which of them saw a client, and which a table.
     #[serde(default, skip_serializing_if = "Sightings::is_empty")]
     pub sightings: Sightings,
-    /// What was seen and what was not.
+    /// What was observed, and what was not.
     pub coverage: Coverage,
     /// By template.
     #[serde(deserialize_with = "meter::map")]

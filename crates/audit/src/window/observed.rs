@@ -67,7 +67,7 @@ impl Observed {
         joined(self.0.values().flatten().copied().collect())
     }
 
-    /// Seconds in which at least one source watched.
+    /// Seconds in which at least one source observed.
     pub fn seconds(&self) -> f64 {
         self.union().into_iter().map(Interval::seconds).sum()
     }

@@ -134,7 +134,7 @@ pub struct Pattern {
     pub collection_items: Distribution,
     /// What the server said of tombstones.
     pub tombstones: Tombstones,
-    /// Answers that were a page of a longer read.
+    /// Responses that were a page of a longer read.
     pub pages: u64,
     /// Reads, the pages of one counted once: those without a paging state. What comes again after an error or
     /// a lost connection is not another read.

@@ -95,7 +95,7 @@ pub struct TokenRanges {
     /// How often the reads of one host have covered at least 99 % of the ring. Sweeps that overlap in time
     /// count as one; a job whose parts run on several hosts has none, but [`TokenRanges::cover`] shows it.
     pub sweeps: u64,
-    /// Reads that those sweeps were made of.
+    /// Reads that these sweeps consisted of.
     pub sweep_reads: u64,
 }
 

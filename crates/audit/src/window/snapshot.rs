@@ -56,7 +56,7 @@ pub struct Cluster {
     /// Whose software the coordinator runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<Product>,
-    /// The version of that software, where it is not `release_version`.
+    /// The version of that software, if it is not `release_version`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_version: Option<String>,
     /// The partitioner's class name without its package.

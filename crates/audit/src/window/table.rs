@@ -125,11 +125,11 @@ pub struct NodeReads {
     pub tombstones_p99: u64,
     /// Tombstones of the worst read.
     pub tombstones_max: u64,
-    /// Live rows that one read in a hundred finds, or more.
+    /// Live rows per read, 99th percentile.
     pub rows_p99: u64,
     /// Live rows of the longest read.
     pub rows_max: u64,
-    /// The largest partition on disk, in MiB (`system_views.max_partition_size`); none where no node has said.
+    /// The largest partition on disk, in MiB (`system_views.max_partition_size`); none if no node reported it.
     #[serde(default)]
     pub largest_partition_mib: Option<u64>,
 }

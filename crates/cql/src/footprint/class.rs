@@ -16,7 +16,7 @@ pub enum PartitionClass {
     Multi,
     /// A part of the ring, given by `token()`.
     TokenRange,
-    /// Read through an index, without the partition key: how many nodes that takes depends on the product.
+    /// Read through an index, without the partition key: how many nodes that involves depends on the product.
     Index,
     /// The whole ring.
     Scan,

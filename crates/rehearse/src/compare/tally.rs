@@ -38,7 +38,7 @@ pub struct PatternTally {
     pub not_compared: BTreeMap<NotCompared, u64>,
     /// Results that differ, by kind.
     pub differences: BTreeMap<DifferenceKind, u64>,
-    /// One of the gravest.
+    /// One of the most severe.
     pub example: Option<DifferenceExample>,
     /// Requests that the first cluster was sent twice, and those it answered differently.
     pub noise: AskedTwice,

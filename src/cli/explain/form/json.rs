@@ -92,7 +92,7 @@ struct JsonFinding<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonSpan<'a> {
-    /// The path as given, or where `--located` says that the text is from; `<stdin>` is standard input.
+    /// The path as given, or the file that `--located` names; `<stdin>` is standard input.
     file: &'a str,
     /// Of the first character.
     line: usize,

@@ -11,7 +11,7 @@ use crate::number;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct BothLatencies {
-    /// Of the first; none where they were not measured.
+    /// Of the first; none if they were not measured.
     pub first: Option<ComparedLatency>,
     /// Of the other.
     pub other: Option<ComparedLatency>,
@@ -37,7 +37,7 @@ pub struct ComparedLatency {
 pub struct ComparedQuantile {
     /// Of what was measured.
     pub value: u64,
-    /// Lower end; none where too little was measured.
+    /// Lower bound; none if too little was measured.
     pub low: Option<u64>,
     /// Upper end; none where too little was measured.
     pub high: Option<u64>,

@@ -42,7 +42,7 @@ pub struct Comparison {
     pub totals: ComparedPattern,
     /// How many patterns differ, noise apart.
     pub patterns_that_differ: u64,
-    /// Those of which there was room to count by pattern, the ones that differ first.
+    /// Those that could be counted by pattern, the ones that differ first.
     pub patterns: Vec<ComparedPattern>,
 }
 
@@ -75,7 +75,7 @@ pub struct ConnectionCounts {
     /// Nodes that requests are sent to.
     #[serde(default)]
     pub nodes: u64,
-    /// Of these, those that no connection was open to in the end.
+    /// Of these, those to which no connection was open at the end.
     #[serde(default)]
     pub nodes_unreachable: u64,
     /// Requests that were sent to a node that holds their partition, because that was known.
@@ -87,7 +87,7 @@ pub struct ConnectionCounts {
     pub connections_lost: u64,
     /// Statements that were prepared.
     pub prepared: u64,
-    /// Statements that a node had forgotten.
+    /// Prepared statements that a node no longer had.
     pub unprepared: u64,
 }
 
@@ -116,10 +116,9 @@ pub struct ReplayPace {
     pub sent: u64,
     /// Seconds from the first request to the last.
     pub seconds: f64,
-    /// Requests that were sent each second.
+    /// Requests sent per second.
     pub per_second: f64,
-    /// By how much requests were sent later than they were due, in microseconds; those that had to wait for a
-    /// response before them are left out.
+    /// How late requests were sent, in microseconds; without those that had to wait for an earlier response.
     pub late_us: Option<ComparedLatency>,
 }
 
@@ -148,7 +147,7 @@ pub struct ComparedPattern {
     pub differences: BTreeMap<DifferenceKind, u64>,
     /// Whether they differ no more than two responses of the first cluster.
     pub is_noise: bool,
-    /// One of the gravest.
+    /// One of the most severe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<DifferenceExample>,
     /// Requests that were not sent or got no response, by reason.
@@ -171,7 +170,7 @@ pub struct Difference {
     pub expected: String,
     /// What the other cluster gave, without values.
     pub actual: String,
-    /// The columns that differ, where it is known.
+    /// The columns that differ, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }

@@ -15,15 +15,15 @@ use crate::{rules::Severity, window::PatternId};
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FindingChanges {
-    /// Those of the new report alone.
+    /// Those in the new report only.
     pub new: Vec<FindingChange>,
-    /// Those of the base alone.
+    /// Those in the base report only.
     pub gone: Vec<FindingChange>,
-    /// Those that are more severe, or whose statements come more often, take longer or touch more.
+    /// Those that are more severe, or whose statements are more frequent, take longer or touch more.
     pub worse: Vec<FindingChange>,
-    /// Those of which the contrary is true.
+    /// Those of which the opposite is true.
     pub better: Vec<FindingChange>,
-    /// How many others both reports have.
+    /// How many others are in both reports.
     pub unchanged: u64,
 }
 
@@ -33,14 +33,14 @@ pub struct FindingChanges {
 pub struct FindingChange {
     /// The rule's id.
     pub rule: String,
-    /// How severe it is; of a finding that is gone, how severe it was.
+    /// How severe it is; for a finding that is gone, how severe it was.
     pub severity: Severity,
     /// How severe it was, where both reports have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity_before: Option<Severity>,
-    /// Its keyspace; null where it is not of one.
+    /// Its keyspace; null if it is not about one.
     pub keyspace: Option<String>,
-    /// Its table; null where it is not of one.
+    /// Its table; null if it is not about one.
     pub table: Option<String>,
     /// The fact in one sentence.
     pub title: String,
@@ -48,7 +48,7 @@ pub struct FindingChange {
     pub patterns: Vec<PatternId>,
     /// What is different in them.
     pub figures: Vec<FigureChange>,
-    /// False where its statements are so rare that the other report may have missed them by chance.
+    /// False if its statements are so rare that the other report may have missed them by chance.
     pub is_certain: bool,
     /// Who has accepted it, why and until when.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -71,7 +71,7 @@ pub struct ReportDiff {
     /// Always `cqlens.diff.v1`.
     #[cfg_attr(feature = "json-schema", schemars(extend("const" = DIFF_FORMAT)))]
     pub format: &'static str,
-    /// Whose traffic it is.
+    /// The cluster that the traffic belongs to.
     pub cluster: Option<String>,
     /// The report that is compared with.
     pub base: Side,
@@ -99,7 +99,7 @@ pub struct Side {
     pub start: Timestamp,
     /// When it ended.
     pub end: Timestamp,
-    /// Seconds in which at least one source watched.
+    /// Seconds in which at least one source observed.
     pub seconds: f64,
 }
 
@@ -107,9 +107,9 @@ pub struct Side {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClientChanges {
-    /// Only the new one.
+    /// Only in the new report.
     pub new: Vec<String>,
-    /// Only the base.
+    /// Only in the base report.
     pub gone: Vec<String>,
 }
 

@@ -17,15 +17,15 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PatternChanges {
-    /// Those of the new report alone.
+    /// Those in the new report only.
     pub new: Vec<PatternChange>,
-    /// Those of the base alone.
+    /// Those in the base report only.
     pub gone: Vec<PatternChange>,
     /// Those with other figures.
     pub changed: Vec<PatternChange>,
-    /// How many others both reports have.
+    /// How many others are in both reports.
     pub unchanged: u64,
-    /// How many only one report has, and the other may have missed by chance.
+    /// How many are in one report only, where the other may have missed them by chance.
     pub too_rare: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct PatternChange {
     pub cql: String,
     /// Executions in the report that has it; of one that both have, in the new one.
     pub count: u64,
-    /// Executions a second, likewise.
+    /// Executions per second, in the same way.
     pub rate: f64,
     /// What is different, where both reports have it.
     pub figures: Vec<FigureChange>,
@@ -69,7 +69,7 @@ pub struct FigureChange {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Executions a second.
+    /// Executions per second.
     Rate,
     /// The p99 of the latency in microseconds.
     LatencyP99,

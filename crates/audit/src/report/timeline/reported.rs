@@ -19,14 +19,13 @@ use cqlens_cql::schema::TableName;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TimelineReport {
-    /// Seconds from the beginning of a point to that of the next one.
+    /// Seconds from the start of a point to the start of the next.
     pub point_seconds: u64,
     /// User keyspaces together, in order. Time that nobody watched has no point.
     pub points: Vec<TimelinePoint>,
-    /// At most 50 of the report's tables, those that were among the busiest all the time. A point that `points` has and a table has not is one without requests.
+    /// At most 50 of the report's tables: those that were among the busiest throughout. If `points` has a point that a table does not have, the table had no requests then.
     pub tables: Vec<TableTimeline>,
-    /// Patterns with findings, at most 100 of those that were among the costliest all the time; points as those of
-    /// tables.
+    /// At most 100 patterns with findings, those that were among the costliest throughout; points as for tables.
     pub patterns: Vec<PatternTimeline>,
     /// Versions of applications that appeared after the first point, where another version of the application was seen
     /// before, by when they did; at most 200.
@@ -39,21 +38,20 @@ pub struct TimelineReport {
 pub struct TimelinePoint {
     /// When it begins, in UTC.
     pub start: Timestamp,
-    /// Seconds of it in which at least one source watched: what its rates divide by.
+    /// Seconds of it in which at least one source observed: the divisor of its rates.
     pub observed_seconds: f64,
-    /// How many sources watched in it.
+    /// How many sources observed in it.
     pub sources: usize,
-    /// SELECTs; pages count each.
+    /// SELECTs; each page counts.
     pub reads: u64,
-    /// INSERTs, UPDATEs, DELETEs and BATCHes; of a table the statements inside of batches.
+    /// INSERTs, UPDATEs, DELETEs and BATCHes; for a table, the statements inside batches.
     pub writes: u64,
     /// Requests whose response was an error.
     pub errors: u64,
-    /// The p99 of the latency: of several windows or sources in one point, the highest. Absent where none was
-    /// measured.
+    /// The p99 of the latency: the highest, if a point has several windows or sources. Absent if none was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highest_latency_p99_us: Option<u64>,
-    /// The mean; absent where no read's number is known.
+    /// The mean; absent if the number is unknown for every read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions_per_read: Option<f64>,
     /// The p99 of the tombstones of a read, the highest as above; absent where the server gave no number.
@@ -103,7 +101,7 @@ pub struct VersionSeen {
     pub version: String,
     /// When the first window with requests of it began.
     pub first_seen: Timestamp,
-    /// Statements that were seen first from then on, and that only this version sends: at most ten.
+    /// At most ten statements that were first seen from then on and that only this version sends.
     pub new_patterns: Vec<PatternId>,
 }
 

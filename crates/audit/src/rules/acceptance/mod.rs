@@ -73,7 +73,7 @@ pub struct Acceptance {
     pub owner: String,
     /// Why.
     pub reason: String,
-    /// The last day (UTC) on which it holds.
+    /// The last day (UTC) on which it is in force.
     pub until: Date,
     /// Where it is said: a file and its line, or a table's comment.
     pub place: String,
@@ -95,9 +95,9 @@ pub struct Applied {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceptanceState {
-    /// It does.
+    /// The acceptance is in force.
     InForce,
-    /// Its last day is over.
+    /// Its expiry date has passed.
     Expired,
     /// The finding is more severe than was accepted.
     Exceeded,

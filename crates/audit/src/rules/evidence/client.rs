@@ -10,19 +10,19 @@ use crate::rules::application::{self, Parts};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Client {
-    /// The application; `(others)` of those for which there was no room.
+    /// The application; `(others)` for those for which there was no room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its driver, with that one's version.
+    /// Its driver with its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Its address, or the network that it is of.
+    /// Its address, or the network that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// How many of the executions are its own.
+    /// How many of the executions this application sent.
     pub executions: u64,
 }
 

@@ -47,7 +47,7 @@ const GROUP: &str = "sequences";
 /// Statements that belong together, as a report lists them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sequence {
-    /// The rule that speaks of such.
+    /// The rule about these.
     pub kind: &'static str,
     /// The tables, in the order in which they are come to.
     pub tables: Vec<TableName>,
@@ -85,7 +85,7 @@ pub struct SequenceStep {
     pub from: TableName,
     /// Where it leads.
     pub to: TableName,
-    /// Partitions of the latter, for each time that the step is taken.
+    /// Partitions of the second table per step.
     pub fan_out: Distribution,
     /// How its requests are sent.
     pub sent: Sent,

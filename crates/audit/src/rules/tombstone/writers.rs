@@ -20,7 +20,7 @@ pub(super) struct Writer<'w> {
     pub(super) id: PatternId,
     pattern: &'w Pattern,
     how: TombstoneCause,
-    /// Executions that do.
+    /// Executions that leave tombstones behind.
     times: u64,
 }
 
