@@ -43,6 +43,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_proxy",
                     "cqlens_rehearse",
                     "cqlens_sniff",
+                    "cqlens_top",
                 ],
             ),
             (

@@ -6,6 +6,8 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "demo")]
 use super::demo;
+#[cfg(feature = "top")]
+use super::top;
 use super::{
     colour::When,
     completions, diff, explain,
@@ -107,6 +109,8 @@ pub(super) enum Command {
     Explain(explain::Args),
     #[cfg(feature = "demo")]
     Demo(demo::Args),
+    #[cfg(feature = "top")]
+    Top(top::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

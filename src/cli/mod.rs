@@ -41,6 +41,8 @@ mod signals;
 #[cfg(feature = "pcap")]
 mod sniff;
 mod tls;
+#[cfg(feature = "top")]
+mod top;
 mod traffic_feed;
 mod window_clock;
 
@@ -101,6 +103,8 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => top::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

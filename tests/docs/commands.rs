@@ -23,7 +23,7 @@ const RUN: &str = "
         case \"$*\" in
         proxy*--print-config*) command cqlens \"$@\" ;;
         proxy*) command cqlens \"$@\" --print-config ;;
-        'sniff -'* | *--contact* | *--follow* | demo* | replay*) command cqlens \"$@\" --help ;;
+        'sniff -'* | *--contact* | *--follow* | demo* | replay* | top*) command cqlens \"$@\" --help ;;
         *) command cqlens \"$@\" || [ $? -eq 1 ] ;;
         esac >>\"$printed\" 2>&1 || echo \"cqlens $*\" >>\"$printed\".failed
     }";
@@ -112,8 +112,9 @@ fn every_option_that_a_page_names_is_one_of_the_program() {
     let help: Vec<_> = [
         "", "proxy", "sniff", "record", "replay", "report", "diff", "explain", "rules", "demo",
     ]
-    .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
     .into_iter()
+    .chain(cfg!(feature = "top").then_some("top"))
+    .map(|command| PLACE.sh(&format!("cqlens {command} --help")))
     .map(|output| String::from_utf8(output.stdout).unwrap())
     .collect();
     let known: BTreeSet<_> = help.iter().flat_map(|help| options(help)).chain(OTHERS).collect();

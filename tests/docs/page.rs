@@ -47,7 +47,9 @@ impl Page {
                 .contains(&&*page.path)
         };
         let mut pages = Self::below("docs");
-        pages.retain(|page| !is_generated(page));
+        // The program has no such command otherwise.
+        let is_of_feature = |page: &Self| cfg!(feature = "top") || page.path != Path::new("docs/top.md");
+        pages.retain(|page| !is_generated(page) && is_of_feature(page));
         pages.push(Self::read("README.md"));
         pages
     }
