@@ -211,6 +211,30 @@ fn colours_go_with_no_color_and_a_signal_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_terminal_that_goes_takes_the_program_with_it() {
+    if available("a terminal", tmux()).is_none() {
+        return;
+    }
+    let runtime = Runtime::new().unwrap();
+    let (_node, _proxy, admin) = watched(&runtime);
+    let terminal = Terminal::start(100, 24, &format!("{PROGRAM} top http://{admin} --every 100ms"));
+    terminal.until(&["1 Statements"]);
+    let runs = || {
+        let found = Command::new("pgrep")
+            .args(["-f", &format!("^{PROGRAM} top http://{admin} ")])
+            .output();
+        !found.unwrap().stdout.is_empty()
+    };
+    assert!(runs());
+    drop(terminal);
+    let begun = Instant::now();
+    while runs() {
+        assert!(begun.elapsed() < LIMIT, "it has outlived its terminal");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn the_screen_is_printed_once() {
     let runtime = Runtime::new().unwrap();
     let (_node, _proxy, admin) = watched(&runtime);

@@ -17,7 +17,7 @@ use ratatui::{
     crossterm::event::{self, Event},
 };
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGINT, SIGTERM},
     flag,
 };
 
@@ -41,7 +41,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// A terminal that cannot be used.
 pub fn run(source: Box<dyn Source>, options: Options) -> io::Result<()> {
     let is_stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP, SIGINT] {
+    // SIGHUP ends the process at once: its terminal has gone, and crossterm would wait for keys of it forever.
+    for signal in [SIGTERM, SIGINT] {
         flag::register(signal, Arc::clone(&is_stopped))?;
     }
     let mut screen = Screen::new(source.name());
