@@ -16,8 +16,12 @@ use cqlens_client::{Bind, Run, RunOptions};
 use serde_json::json;
 
 use crate::{
+    procfs::Process,
     shadow::{connect, node, proxy, report, runtime, traffic},
-    support::tap::{Tap, assert_passed_unchanged},
+    support::{
+        proxy::Proxy,
+        tap::{Tap, assert_passed_unchanged},
+    },
     wire::LIMIT,
 };
 
@@ -130,6 +134,68 @@ fn a_shadow_that_stalls_and_comes_back_is_compared_again() {
     );
     assert_eq!(totals["differences"], json!({}), "{totals:#}");
     assert!(totals["compared"].as_u64() > Some(20), "{totals:#}");
+}
+
+/// A quarter of a gigabyte is written while the shadow has stalled, four times as much as may wait for it.
+#[test]
+fn a_shadow_that_stalls_costs_bounded_memory() {
+    const WRITES: usize = 4_096;
+    let runtime = runtime();
+    let (first, other) = (node(&runtime, ""), node(&runtime, ""));
+    let way = Way::default();
+    let folder = tempfile::tempdir().unwrap();
+    let report_file = folder.path().join("shadow.json").display().to_string();
+    let shadow = way.open(other.address()).to_string();
+    let proxy = Proxy::start(
+        env!("CARGO_BIN_EXE_cqlens"),
+        first.address(),
+        &[
+            "--shadow",
+            &shadow,
+            "--shadow-report",
+            &report_file,
+            "--shadow-timeout",
+            "10m",
+            "--shadow-write-keyspaces",
+            "k",
+            "--shadow-no-discovery",
+        ],
+    );
+    runtime.block_on(traffic(proxy.address, 20));
+    until(|| way.answered.load(Ordering::Relaxed) > 2_000);
+    way.stalls.store(true, Ordering::Relaxed);
+
+    let process = Process::listening_at(proxy.address);
+    let before = process.resident_kib();
+    let most = runtime.block_on(async {
+        let mut client = connect(proxy.address).await;
+        let insert = client
+            .prepare("INSERT INTO k.w (a, v) VALUES (?, ?)")
+            .await
+            .unwrap();
+        let values = [Bind::int(1), Bind::text("x".repeat(64 << 10))];
+        let mut most = 0;
+        for write in 0..WRITES {
+            let options = RunOptions::default();
+            client
+                .run(Run::Prepared(&insert, &values), &options)
+                .await
+                .unwrap();
+            if write % 64 == 0 {
+                most = most.max(process.resident_kib());
+            }
+        }
+        most
+    });
+    let grown = most.saturating_sub(before) >> 10;
+    assert!(grown < 160, "{grown} MiB");
+    way.stalls.store(false, Ordering::Relaxed);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let totals = &report(folder.path())["totals"];
+    assert!(
+        totals["skipped"]["queue-full"].as_u64() > Some(1_000),
+        "{totals:#}"
+    );
 }
 
 #[test]
