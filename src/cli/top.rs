@@ -55,7 +55,11 @@ Keys:
   /        filter
   Space    pause
   ?        help
-  q        quit";
+  q        quit
+
+Exit codes:
+  0  done
+  2  a URL or folder that cannot be used, no terminal, or no report with --once";
 
 /// Shows the screen until a key or a signal ends it.
 ///
