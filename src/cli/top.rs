@@ -44,7 +44,7 @@ const ENDING: &str = "Examples:
   Watch a proxy that was started with --admin 127.0.0.1:9143:
       cqlens top
   Watch a proxy on another machine:
-      cqlens top https://cqlens.example.com:9143 --token-file admin.token --tls-ca ca.pem
+      cqlens top https://cqlens-1:9143 --token-file admin.token --tls-ca ca.pem
   Print what the snapshots of a proxy say:
       cqlens top snapshots --once
 
