@@ -92,10 +92,15 @@ const OF_SHELL: [&str; 6] = ["cqlens ", "cargo ", "curl ", "docker ", "systemctl
 #[test]
 fn commands_are_in_blocks_that_are_tried() {
     let is_command = |line: &str| OF_SHELL.iter().any(|command| line.starts_with(command));
-    // What the demo prints begins with its name.
+    // What these print begins with their names.
+    let is_output = |line: &str| {
+        ["cqlens demo: ", "cqlens top  "]
+            .iter()
+            .any(|name| line.starts_with(name))
+    };
     let is_hidden = |block: &Block<'_>| {
         let mut lines = block.lines.iter().map(|line| line.trim_start());
-        block.language != "sh" && lines.any(|line| is_command(line) && !line.starts_with("cqlens demo: "))
+        block.language != "sh" && lines.any(|line| is_command(line) && !is_output(line))
     };
     for page in Page::guides() {
         let blocks = page.blocks();
@@ -105,7 +110,7 @@ fn commands_are_in_blocks_that_are_tried() {
 }
 
 /// Options of other programs that pages name.
-const OTHERS: [&str; 1] = ["--release"];
+const OTHERS: [&str; 2] = ["--features", "--release"];
 
 #[test]
 fn every_option_that_a_page_names_is_one_of_the_program() {
