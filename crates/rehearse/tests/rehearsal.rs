@@ -420,3 +420,38 @@ async fn what_may_not_be_sent_is_counted_and_makes_reads_of_its_table_incomparab
     let total = finish(rehearsal).await;
     assert_eq!((total.compared, total.differing()), (2, 0), "{total:?}");
 }
+
+/// The other cluster gets the writes from here: one that was left out is missing for good, however often both are asked.
+#[tokio::test]
+async fn reads_after_a_copied_write_was_left_out_are_not_compared() {
+    let script = [KEYSPACE, TABLE, &rows(1, 1)].concat();
+    let (one, two) = (node(&script).await, node(&script).await);
+    let mut first = target(&one);
+    let insert = "INSERT INTO k.t (a, b, v) VALUES (0, 9, 'x')";
+    client(&one).await.query(insert).await.unwrap();
+    let mut write = request(insert, &[]);
+    write.effect = Effect::Write;
+    let write = exchange(0, write, ResponseDigest::Void);
+    let read = recorded(&mut first, 1, request("SELECT * FROM k.t WHERE a = ?", &[0])).await;
+    for (carried, expected) in [("k", (0, 1)), ("other", (1, 0))] {
+        let permissions = Permissions {
+            writes: [carried.to_owned()].into(),
+            ..Permissions::default()
+        };
+        let settings = RehearsalSettings {
+            permissions,
+            unsent_writes_count_for: Some(Duration::from_millis(1)),
+            ..settings()
+        };
+        let mut rehearsal = Rehearsal::new(settings, First::CanRepeat(target(&one)), target(&two));
+        rehearsal.leave_out(&write, Skipped::QueueFull);
+        rehearsal.offer(Arc::clone(&read));
+        let total = finish(rehearsal).await;
+        let unsent = total
+            .not_compared
+            .get(&NotCompared::AfterUnsentWrites)
+            .copied()
+            .unwrap_or_default();
+        assert_eq!((total.differing(), unsent), expected, "{carried}: {total:?}");
+    }
+}

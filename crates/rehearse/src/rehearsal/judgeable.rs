@@ -25,10 +25,22 @@ impl Rehearsal {
     pub(super) fn note_write(&mut self, exchange: &RecordedExchange, is_sent: bool) {
         // One that timed out may have been done.
         let is_refused = matches!(exchange.response, ResponseDigest::Error(code) if !is_trouble(code));
-        if exchange.request.effect != Effect::Read && !is_refused && self.first_is_recorded() {
-            let tables = tables(&mut self.statements, exchange);
-            self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
+        if exchange.request.effect == Effect::Read || is_refused {
+            return;
         }
+        let mut tables = tables(&mut self.statements, exchange);
+        if !self.first_is_recorded() {
+            // All that counts where it can be asked again: what the other lacks for good.
+            tables.retain(|table| !is_sent && self.carries_writes_of(table));
+        }
+        self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
+    }
+
+    /// Whether the other cluster gets the writes of a table from here, so that it lacks those that were not sent for
+    /// good. Where two clusters are asked the same at the same time, both lack them.
+    fn carries_writes_of(&self, table: &str) -> bool {
+        let keyspace = table.split('.').next().unwrap_or_default();
+        !matches!(self.first, First::Beside(_)) && self.settings.permissions.writes.contains(keyspace)
     }
 
     /// Whether the first cluster may have had rows that the other was not sent. Where writes count for a while
@@ -39,6 +51,8 @@ impl Rehearsal {
         let responded_us = exchange.at_us.saturating_add(exchange.latency.map_or(0, micros));
         let for_a_while = self.settings.unsent_writes_count_for;
         tables.iter().any(|table| match for_a_while {
+            _ if self.carries_writes_of(table) => self.writes.unsent_before(table, responded_us),
+            _ if !self.first_is_recorded() => false,
             None => self.writes.unsent_before(table, responded_us),
             Some(time) => self
                 .writes

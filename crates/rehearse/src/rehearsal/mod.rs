@@ -322,7 +322,7 @@ impl Rehearsal {
         extent: Extent,
         digests: (ResponseDigest, ResponseDigest),
     ) {
-        if self.first_is_recorded() && self.is_after_unsent_writes(exchange) {
+        if self.is_after_unsent_writes(exchange) {
             return self.count(exchange, Counted::NotCompared(NotCompared::AfterUnsentWrites));
         }
         let is_sum = extent == Extent::Whole;
