@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use cqlens_top::{Http, HttpSettings, Options, Source};
+use cqlens_top::{Http, HttpSettings, ScreenOptions, Source};
 
 use super::{colour, config::positive_duration};
 
@@ -83,7 +83,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         io::stdout().is_terminal() && io::stdin().is_terminal(),
         "this is no terminal; --once prints the screen as text"
     );
-    let options = Options {
+    let options = ScreenOptions {
         every: args.every,
         has_colours: colour::is_on(&io::stdout()),
     };

@@ -166,7 +166,7 @@ impl Painter {
         let lines = rows.iter().map(|row| {
             let share = |share: Option<f64>| share.map_or_else(|| UNKNOWN.to_owned(), number::percent);
             TableRow::new([
-                right(per_second(row.rate)),
+                right(number::decimal(row.rate)),
                 right(share(row.time_share)),
                 right(share(row.work_share)),
                 right(row.p99_us.map_or_else(|| UNKNOWN.to_owned(), number::micros)),
@@ -326,14 +326,4 @@ fn blocks(text: &str) -> Vec<Line<'static>> {
     text.lines()
         .map(|line| Line::from(shown(line).into_owned()))
         .collect()
-}
-
-/// `1,234`, `17.2`, `0.03`.
-fn per_second(rate: f64) -> String {
-    match rate {
-        rate if rate >= 100.0 => format!("{rate:.0}"),
-        rate if rate >= 1.0 => format!("{rate:.1}"),
-        rate if rate > 0.0 => format!("{rate:.2}"),
-        _ => "0".to_owned(),
-    }
 }

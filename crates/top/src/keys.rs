@@ -1,12 +1,12 @@
-//! Which key orders what.
+//! What keys do.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::model::{Screen, View};
 
-/// What a key orders.
+/// What a key does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum Action {
     Quit,
     Help,
     Pause,
@@ -41,14 +41,14 @@ pub(crate) const HELP: [(&str, &str); 10] = [
 
 const PAGE: i16 = 10;
 
-/// What a key means now; none if it means nothing.
-pub(crate) fn order(key: KeyEvent, screen: &Screen) -> Option<Order> {
+/// What a key does now; none if it does nothing.
+pub(crate) fn action(key: KeyEvent, screen: &Screen) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;
     }
     let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
     if has_control {
-        return (key.code == KeyCode::Char('c')).then_some(Order::Quit);
+        return (key.code == KeyCode::Char('c')).then_some(Action::Quit);
     }
     match screen.is_typing {
         true => of_typing(key.code),
@@ -56,36 +56,36 @@ pub(crate) fn order(key: KeyEvent, screen: &Screen) -> Option<Order> {
     }
 }
 
-fn of_typing(code: KeyCode) -> Option<Order> {
+fn of_typing(code: KeyCode) -> Option<Action> {
     Some(match code {
-        KeyCode::Enter => Order::EndFilter,
-        KeyCode::Esc => Order::ClearFilter,
-        KeyCode::Backspace => Order::Erase,
-        KeyCode::Char(letter) => Order::Type(letter),
+        KeyCode::Enter => Action::EndFilter,
+        KeyCode::Esc => Action::ClearFilter,
+        KeyCode::Backspace => Action::Erase,
+        KeyCode::Char(letter) => Action::Type(letter),
         _ => return None,
     })
 }
 
-fn of_list(code: KeyCode) -> Option<Order> {
+fn of_list(code: KeyCode) -> Option<Action> {
     Some(match code {
-        KeyCode::Char('q') => Order::Quit,
-        KeyCode::Char('?' | 'h') => Order::Help,
-        KeyCode::Char(' ') => Order::Pause,
-        KeyCode::Char('s') => Order::NextSort,
-        KeyCode::Char('/') => Order::Filter,
-        KeyCode::Char('1') => Order::Show(View::Statements),
-        KeyCode::Char('2') => Order::Show(View::Findings),
-        KeyCode::Char('3') => Order::Show(View::Tables),
-        KeyCode::Char('4') => Order::Show(View::Applications),
-        KeyCode::Tab => Order::NextView,
-        KeyCode::Enter => Order::Open,
-        KeyCode::Esc => Order::Back,
-        KeyCode::Down | KeyCode::Char('j') => Order::Move(1),
-        KeyCode::Up | KeyCode::Char('k') => Order::Move(-1),
-        KeyCode::PageDown => Order::Move(PAGE),
-        KeyCode::PageUp => Order::Move(-PAGE),
-        KeyCode::Home | KeyCode::Char('g') => Order::Move(i16::MIN),
-        KeyCode::End | KeyCode::Char('G') => Order::Move(i16::MAX),
+        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Char('?' | 'h') => Action::Help,
+        KeyCode::Char(' ') => Action::Pause,
+        KeyCode::Char('s') => Action::NextSort,
+        KeyCode::Char('/') => Action::Filter,
+        KeyCode::Char('1') => Action::Show(View::Statements),
+        KeyCode::Char('2') => Action::Show(View::Findings),
+        KeyCode::Char('3') => Action::Show(View::Tables),
+        KeyCode::Char('4') => Action::Show(View::Applications),
+        KeyCode::Tab => Action::NextView,
+        KeyCode::Enter => Action::Open,
+        KeyCode::Esc => Action::Back,
+        KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
+        KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
+        KeyCode::PageDown => Action::Move(PAGE),
+        KeyCode::PageUp => Action::Move(-PAGE),
+        KeyCode::Home | KeyCode::Char('g') => Action::Move(i16::MIN),
+        KeyCode::End | KeyCode::Char('G') => Action::Move(i16::MAX),
         _ => return None,
     })
 }

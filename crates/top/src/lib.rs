@@ -14,4 +14,4 @@ mod terminal;
 mod tests;
 
 pub use source::{Http, HttpSettings, Source, SourceError};
-pub use terminal::{Options, once, run};
+pub use terminal::{ScreenOptions, once, run};

@@ -1,9 +1,11 @@
-//! What is on the screen, and what changes it: reports that come, and the orders of keys.
+//! What is on the screen, and what changes it: reports that arrive, and keys.
 
 use std::collections::HashSet;
 
+use cqlens_audit::rules::application_name;
+
 use crate::{
-    keys::Order,
+    keys::Action,
     report::{Finding, Pattern, Report},
     rows::{self, Reports, Row, Sort},
 };
@@ -145,11 +147,10 @@ impl Screen {
         match &self.scope {
             None => true,
             Some(Scope::Table(name)) => pattern.table_name() == *name,
-            // Clients are named with their versions: `orders 2.1`.
-            Some(Scope::Application(name)) => pattern.clients.keys().any(|client| {
-                let rest = client.strip_prefix(name.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '/']))
-            }),
+            Some(Scope::Application(name)) => {
+                let mut clients = pattern.clients.keys();
+                clients.any(|client| application_name(client) == name)
+            }
         }
     }
 
@@ -164,35 +165,35 @@ impl Screen {
         self.selected = self.selected.min(self.lines().saturating_sub(1));
     }
 
-    /// Does what a key has ordered.
-    pub(crate) fn obey(&mut self, order: Order) {
-        match order {
-            Order::Quit => self.is_done = true,
-            Order::Help => self.has_help = !self.has_help,
-            Order::Pause => self.is_paused = !self.is_paused,
-            Order::Back => self.back(),
-            Order::Open => self.open(),
-            Order::Show(view) => self.show(view),
-            Order::NextView => {
+    /// Does what a key stands for.
+    pub(crate) fn apply(&mut self, action: Action) {
+        match action {
+            Action::Quit => self.is_done = true,
+            Action::Help => self.has_help = !self.has_help,
+            Action::Pause => self.is_paused = !self.is_paused,
+            Action::Back => self.back(),
+            Action::Open => self.open(),
+            Action::Show(view) => self.show(view),
+            Action::NextView => {
                 let at = View::ALL
                     .iter()
                     .position(|&view| view == self.view)
                     .unwrap_or_default();
                 self.show(View::ALL[(at + 1) % View::ALL.len()]);
             }
-            Order::Move(lines) => self.move_by(lines),
-            Order::NextSort => {
+            Action::Move(lines) => self.move_by(lines),
+            Action::NextSort => {
                 let at = Sort::ALL
                     .iter()
                     .position(|&sort| sort == self.sort)
                     .unwrap_or_default();
                 self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
             }
-            Order::Filter => self.is_typing = true,
-            Order::Type(letter) => self.filter.push(letter),
-            Order::Erase => drop(self.filter.pop()),
-            Order::EndFilter => self.is_typing = false,
-            Order::ClearFilter => {
+            Action::Filter => self.is_typing = true,
+            Action::Type(letter) => self.filter.push(letter),
+            Action::Erase => drop(self.filter.pop()),
+            Action::EndFilter => self.is_typing = false,
+            Action::ClearFilter => {
                 self.is_typing = false;
                 self.filter.clear();
             }

@@ -22,7 +22,6 @@ pub(crate) struct Report {
 #[serde(default)]
 pub(crate) struct Window {
     pub(crate) start: String,
-    pub(crate) end: String,
     pub(crate) seconds: f64,
 }
 

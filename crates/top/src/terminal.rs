@@ -25,7 +25,7 @@ use crate::{draw, keys, model::Screen, report::Report, source::Source};
 
 /// How the screen is run.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ScreenOptions {
     /// Between two reports.
     pub every: Duration,
     /// Whether severities have colours, too.
@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// A terminal that cannot be used.
-pub fn run(source: Box<dyn Source>, options: Options) -> io::Result<()> {
+pub fn run(source: Box<dyn Source>, options: ScreenOptions) -> io::Result<()> {
     let is_stopped = Arc::new(AtomicBool::new(false));
     // SIGHUP ends the process at once: its terminal has gone, and crossterm would wait for keys of it forever.
     for signal in [SIGTERM, SIGINT] {
@@ -58,7 +58,7 @@ fn show(
     screen: &mut Screen,
     reports: &Receiver<Result<Report, String>>,
     is_stopped: &AtomicBool,
-    options: Options,
+    options: ScreenOptions,
 ) -> io::Result<()> {
     while !screen.is_done && !is_stopped.load(Ordering::Relaxed) {
         reports.try_iter().for_each(|report| screen.take(report));
@@ -68,9 +68,9 @@ fn show(
         }
         // Another size is drawn by the next round.
         if let Event::Key(key) = event::read()? {
-            keys::order(key, screen)
+            keys::action(key, screen)
                 .into_iter()
-                .for_each(|order| screen.obey(order));
+                .for_each(|action| screen.apply(action));
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ fn pattern(id: &str, table: &str, cql: &str, count: u64) -> Value {
         "observed_seconds": 100.0, "time_share": 0.25, "work_share": 0.5,
         "latency_us": {"count": count, "p50": 900, "p99": 2_500},
         "partitions": {"class": "single", "p99": 1}, "rows": {"p50": 1, "p99": 3},
-        "clients": {"orders 2.1": count},
+        "clients": {"orders 2.1 (Java 4.19.3) 10.0.0.7": count},
     })
 }
 
@@ -27,7 +27,7 @@ fn report(seconds: f64, executions: u64) -> Value {
     scan["time_share"] = json!(0.75);
     scan["work_share"] = json!(0.25);
     scan["partitions"]["class"] = json!("scan");
-    scan["clients"] = json!({"jobs": 20});
+    scan["clients"] = json!({"jobs for orders (gocql) 10.0.0.8": 20});
     json!({
         "format": "cqlens.report.v1",
         "window": {"start": "2026-11-27T10:00:00Z", "end": "2026-11-27T10:01:40Z", "seconds": seconds},
@@ -41,7 +41,7 @@ fn report(seconds: f64, executions: u64) -> Value {
         }],
         "applications": [
             {"name": "orders", "requests": executions, "errors": 0, "latency_us": {"count": 1, "p50": 1, "p99": 2_500}, "drivers": ["Java 4.19"]},
-            {"name": "jobs", "requests": 20, "errors": 2, "latency_us": {"count": 0}, "drivers": []},
+            {"name": "jobs for orders", "requests": 20, "errors": 2, "latency_us": {"count": 0}, "drivers": []},
         ],
     })
 }
@@ -58,8 +58,8 @@ fn take(screen: &mut Screen, report: Value) {
 
 fn press(screen: &mut Screen, codes: impl IntoIterator<Item = KeyCode>) {
     for code in codes {
-        let order = keys::order(KeyEvent::new(code, KeyModifiers::NONE), screen);
-        order.into_iter().for_each(|order| screen.obey(order));
+        let action = keys::action(KeyEvent::new(code, KeyModifiers::NONE), screen);
+        action.into_iter().for_each(|action| screen.apply(action));
     }
 }
 
@@ -137,7 +137,11 @@ fn tables_and_applications_lead_to_their_statements_and_those_to_their_details()
     press(&mut screen, [KeyCode::Esc, KeyCode::Esc]);
     assert_eq!(screen.view, View::Tables);
     typed(&mut screen, "4");
-    assert_eq!(listed(&screen), ["orders", "jobs"], "without shares by rate");
+    assert_eq!(
+        listed(&screen),
+        ["orders", "jobs for orders"],
+        "without shares by rate"
+    );
     press(&mut screen, [KeyCode::Enter]);
     assert_eq!(listed(&screen), ["a"], "also of a version of it");
 }
