@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
-    net::SocketAddr,
     process::{Command, Output},
     thread,
     time::{Duration, Instant},
@@ -95,43 +94,67 @@ fn tmux() -> Result<(), Missing> {
 }
 
 /// A proxy with an admin listener, and traffic that has gone through it: scans of one table, and point reads of another.
-fn watched(runtime: &Runtime) -> (Node, Proxy, SocketAddr) {
-    let node = runtime.block_on(Node::start(Options::default())).unwrap();
-    let admin = free_address();
-    let arguments = ["--admin", &admin.to_string(), "--window", "1s"];
-    let proxy = Proxy::start(PROGRAM, node.address(), &arguments);
-    runtime.block_on(async {
-        let mut client = Client::connect(proxy.address, &ClientOptions::default())
-            .await
-            .unwrap();
+struct Watched {
+    runtime: Runtime,
+    _node: Node,
+    proxy: Proxy,
+    url: String,
+}
+
+impl Watched {
+    fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let node = runtime.block_on(Node::start(Options::default())).unwrap();
+        let admin = free_address();
+        let arguments = ["--admin", &admin.to_string(), "--window", "1s"];
+        let watched = Self {
+            proxy: Proxy::start(PROGRAM, node.address(), &arguments),
+            url: format!("http://{admin}"),
+            _node: node,
+            runtime,
+        };
         let schema =
             "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
             CREATE TABLE shop.items (id int PRIMARY KEY, v text);
             CREATE TABLE shop.users (id int PRIMARY KEY, v text);";
-        client.script(schema).await.unwrap();
+        watched.send(schema);
         for id in 0..30 {
-            client
-                .query(&format!("INSERT INTO shop.items (id, v) VALUES ({id}, 'x')"))
-                .await
-                .unwrap();
-            client.query("SELECT * FROM shop.items").await.unwrap();
-            client
-                .query(&format!("SELECT v FROM shop.users WHERE id = {id}"))
-                .await
-                .unwrap();
+            watched.send(&format!(
+                "INSERT INTO shop.items (id, v) VALUES ({id}, 'x');
+                SELECT * FROM shop.items;
+                SELECT v FROM shop.users WHERE id = {id};"
+            ));
         }
-    });
-    (node, proxy, admin)
+        watched
+    }
+
+    fn send(&self, script: &str) {
+        self.runtime.block_on(async {
+            let options = ClientOptions::default();
+            let mut client = Client::connect(self.proxy.address, &options).await.unwrap();
+            client.script(script).await.unwrap();
+        });
+    }
+
+    /// `cqlens top` in a terminal, with something in its environment; none where there is no tmux.
+    fn terminal(&self, environment: &str) -> Option<Terminal> {
+        available("a terminal", tmux())?;
+        let command = format!("{environment} {PROGRAM} top {} --every 100ms", self.url);
+        Some(Terminal::start(100, 24, &command))
+    }
+
+    /// How `cqlens top` begins in the list of processes; no shell does that has it among its arguments.
+    fn process(&self) -> String {
+        format!("^{PROGRAM} top {} ", self.url)
+    }
 }
 
 #[test]
 fn a_running_proxy_is_watched_in_a_terminal() {
-    if available("a terminal", tmux()).is_none() {
+    let watched = Watched::start();
+    let Some(terminal) = watched.terminal("") else {
         return;
-    }
-    let runtime = Runtime::new().unwrap();
-    let (_node, proxy, admin) = watched(&runtime);
-    let terminal = Terminal::start(100, 24, &format!("{PROGRAM} top http://{admin} --every 100ms"));
+    };
     terminal.until(&[
         "1 Statements",
         "SELECT * FROM shop.items",
@@ -139,12 +162,7 @@ fn a_running_proxy_is_watched_in_a_terminal() {
     ]);
 
     // Another statement appears by itself.
-    runtime.block_on(async {
-        let mut client = Client::connect(proxy.address, &ClientOptions::default())
-            .await
-            .unwrap();
-        client.query("DELETE FROM shop.users WHERE id = 1").await.unwrap();
-    });
+    watched.send("DELETE FROM shop.users WHERE id = 1");
     terminal.until(&["DELETE FROM shop.users"]);
 
     terminal.press(&["-l", "/shop.items"]);
@@ -171,7 +189,7 @@ fn a_running_proxy_is_watched_in_a_terminal() {
     terminal.until(&["Table       shop.users"]);
 
     // A proxy that has gone is said, and what it saw stays.
-    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert_eq!(watched.proxy.stop(LIMIT).code, 0);
     terminal.until(&["no report:", "Table       shop.users"]);
 
     terminal.press(&["q"]);
@@ -184,17 +202,10 @@ fn a_running_proxy_is_watched_in_a_terminal() {
 
 #[test]
 fn colours_go_with_no_color_and_a_signal_leaves_the_terminal_as_it_was() {
-    if available("a terminal", tmux()).is_none() {
+    let watched = Watched::start();
+    let (Some(coloured), Some(plain)) = (watched.terminal(""), watched.terminal("NO_COLOR=1")) else {
         return;
-    }
-    let runtime = Runtime::new().unwrap();
-    let (_node, _proxy, admin) = watched(&runtime);
-    let coloured = Terminal::start(100, 24, &format!("{PROGRAM} top http://{admin} --every 100ms"));
-    let plain = Terminal::start(
-        100,
-        24,
-        &format!("NO_COLOR=1 {PROGRAM} top http://{admin} --every 100ms"),
-    );
+    };
     for (terminal, has_colours) in [(&coloured, true), (&plain, false)] {
         terminal.press(&["2"]);
         terminal.until(&["Full table scan of shop.items"]);
@@ -203,7 +214,7 @@ fn colours_go_with_no_color_and_a_signal_leaves_the_terminal_as_it_was() {
         assert_eq!(is_coloured, has_colours, "{shown:?}");
     }
     let ended = Command::new("pkill")
-        .args(["-TERM", "-f", &format!("^{PROGRAM} top http://{admin} ")])
+        .args(["-TERM", "-f", &watched.process()])
         .status();
     assert!(ended.unwrap().success());
     let shown = coloured.until(&["ended with"]);
@@ -212,17 +223,13 @@ fn colours_go_with_no_color_and_a_signal_leaves_the_terminal_as_it_was() {
 
 #[test]
 fn a_terminal_that_goes_takes_the_program_with_it() {
-    if available("a terminal", tmux()).is_none() {
+    let watched = Watched::start();
+    let Some(terminal) = watched.terminal("") else {
         return;
-    }
-    let runtime = Runtime::new().unwrap();
-    let (_node, _proxy, admin) = watched(&runtime);
-    let terminal = Terminal::start(100, 24, &format!("{PROGRAM} top http://{admin} --every 100ms"));
+    };
     terminal.until(&["1 Statements"]);
     let runs = || {
-        let found = Command::new("pgrep")
-            .args(["-f", &format!("^{PROGRAM} top http://{admin} ")])
-            .output();
+        let found = Command::new("pgrep").args(["-f", &watched.process()]).output();
         !found.unwrap().stdout.is_empty()
     };
     assert!(runs());
@@ -236,8 +243,7 @@ fn a_terminal_that_goes_takes_the_program_with_it() {
 
 #[test]
 fn the_screen_is_printed_once() {
-    let runtime = Runtime::new().unwrap();
-    let (_node, _proxy, admin) = watched(&runtime);
+    let watched = Watched::start();
     let top = |from: &str, more: &[&str]| {
         Command::new(PROGRAM)
             .args(["top", from])
@@ -245,10 +251,9 @@ fn the_screen_is_printed_once() {
             .output()
             .unwrap()
     };
-    let url = format!("http://{admin}");
     let begun = Instant::now();
     let text = loop {
-        let output = top(&url, &["--once", "--size", "100x24"]);
+        let output = top(&watched.url, &["--once", "--size", "100x24"]);
         let text = String::from_utf8(output.stdout).unwrap();
         if text.contains("SELECT * FROM shop.items") {
             break text;
@@ -259,7 +264,7 @@ fn the_screen_is_printed_once() {
     assert_eq!(text.lines().count(), 24);
     let gone = top(&format!("http://{}", free_address()), &["--once"]);
     assert_eq!(gone.status.code(), Some(2));
-    let no_terminal = top(&url, &[]);
+    let no_terminal = top(&watched.url, &[]);
     assert_eq!(no_terminal.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&no_terminal.stderr).contains("--once prints the screen as text"));
     let nothing = top("/nowhere", &["--once"]);
