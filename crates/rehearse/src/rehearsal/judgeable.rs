@@ -25,15 +25,12 @@ impl Rehearsal {
     pub(super) fn note_write(&mut self, exchange: &RecordedExchange, is_sent: bool) {
         // One that timed out may have been done.
         let is_refused = matches!(exchange.response, ResponseDigest::Error(code) if !is_trouble(code));
-        if exchange.request.effect == Effect::Read || is_refused {
-            return;
+        // Where the first can be asked again, all that counts is what the other lacks for good.
+        let counts = !is_sent || self.first_is_recorded();
+        if exchange.request.effect != Effect::Read && !is_refused && counts {
+            let tables = tables(&mut self.statements, exchange);
+            self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
         }
-        let mut tables = tables(&mut self.statements, exchange);
-        if !self.first_is_recorded() {
-            // All that counts where it can be asked again: what the other lacks for good.
-            tables.retain(|table| !is_sent && self.carries_writes_of(table));
-        }
-        self.writes.note(tables, exchange.at_us, is_sent, Instant::now());
     }
 
     /// Whether the other cluster gets the writes of a table from here, so that it lacks those that were not sent for
@@ -49,14 +46,17 @@ impl Rehearsal {
         let tables = tables(&mut self.statements, exchange);
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         let responded_us = exchange.at_us.saturating_add(exchange.latency.map_or(0, micros));
-        let for_a_while = self.settings.unsent_writes_count_for;
-        tables.iter().any(|table| match for_a_while {
-            _ if self.carries_writes_of(table) => self.writes.unsent_before(table, responded_us),
-            _ if !self.first_is_recorded() => false,
-            None => self.writes.unsent_before(table, responded_us),
-            Some(time) => self
-                .writes
-                .unsent_after(table, exchange.at_us.saturating_sub(micros(time))),
+        tables.iter().any(|table| {
+            let is_carried = self.carries_writes_of(table);
+            let for_a_while = self.settings.unsent_writes_count_for.filter(|_| !is_carried);
+            let counts = is_carried || self.first_is_recorded();
+            counts
+                && match for_a_while {
+                    None => self.writes.unsent_before(table, responded_us),
+                    Some(time) => self
+                        .writes
+                        .unsent_after(table, exchange.at_us.saturating_sub(micros(time))),
+                }
         })
     }
 
