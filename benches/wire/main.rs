@@ -42,7 +42,14 @@ enum Target {
     Other,
 }
 
-const TARGETS: [Target; 4] = [Target::Direct, Target::Haproxy, Target::Cqlens, Target::Other];
+/// HAProxy in second place: its rows are what others are compared with.
+fn targets() -> Vec<Target> {
+    let other = process::other_build().map(|_| Target::Other);
+    [Target::Direct, Target::Haproxy, Target::Cqlens]
+        .into_iter()
+        .chain(other)
+        .collect()
+}
 
 /// One target under one load in one round.
 #[derive(Debug, Clone, Copy)]
@@ -65,18 +72,20 @@ fn main() {
     let backend = backend::start();
     runtime.block_on(async {
         let only_memory = std::env::args().any(|argument| argument == "memory");
-        let loads = LOADS.iter().filter(|_| !only_memory);
-        for load in loads {
-            compare(load, backend).await;
+        if !only_memory {
+            for load in LOADS {
+                compare(load, backend).await;
+            }
         }
         memory(backend).await;
     });
 }
 
 async fn compare(load: &Load, backend: SocketAddr) {
-    let mut rows = TARGETS.map(|_| Vec::new());
+    let targets = targets();
+    let mut rows = vec![Vec::new(); targets.len()];
     for _ in 0..ROUNDS {
-        for (target, rows) in TARGETS.iter().zip(&mut rows) {
+        for (target, rows) in targets.iter().zip(&mut rows) {
             rows.extend(measure(*target, load, backend).await);
         }
     }
@@ -84,10 +93,7 @@ async fn compare(load: &Load, backend: SocketAddr) {
     println!("| target | requests/s | round trip us | processor us/request | of HAProxy's | audited |");
     println!("| --- | --- | --- | --- | --- | --- |");
     let haproxy: Vec<f64> = rows[1].iter().map(|row: &Row| row.processor).collect();
-    for (target, rows) in TARGETS.iter().zip(&rows) {
-        if rows.is_empty() && *target == Target::Other {
-            continue;
-        }
+    for (target, rows) in targets.iter().zip(&rows) {
         if rows.is_empty() {
             println!("| {target:?} | not installed | | | | |");
             continue;
@@ -160,7 +166,10 @@ fn start(target: Target, folder: &Path, backend: SocketAddr) -> Option<Option<Ru
         Target::Direct => None,
         Target::Haproxy => Some(Running::haproxy(folder, backend)?),
         Target::Cqlens => Some(Running::cqlens(folder, backend)),
-        Target::Other => Some(Running::other_cqlens(folder, backend)?),
+        Target::Other => {
+            let program = process::other_build()?;
+            Some(Running::cqlens_of(program.as_ref(), folder, backend))
+        }
     })
 }
 
@@ -171,9 +180,10 @@ async fn memory(backend: SocketAddr) {
     );
     println!("| target | KiB each |");
     println!("| --- | --- |");
-    for target in [Target::Haproxy, Target::Cqlens, Target::Other] {
+    for target in targets().into_iter().filter(|target| *target != Target::Direct) {
         let folder = tempfile::tempdir().unwrap();
         let Some(Some(proxy)) = start(target, folder.path(), backend) else {
+            println!("| {target:?} | not installed |");
             continue;
         };
         println!("| {target:?} | {:.1} |", idle::kib_each(&proxy).await);

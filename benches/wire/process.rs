@@ -1,7 +1,9 @@
 //! The processes that are measured, and what the kernel says of them.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::process::CommandExt,
     path::Path,
@@ -12,6 +14,11 @@ use std::{
 
 /// The program of this build.
 const CQLENS: &str = env!("CARGO_BIN_EXE_cqlens");
+
+/// The program of another build, if there is one to compare with.
+pub(crate) fn other_build() -> Option<OsString> {
+    env::var_os("CQLENS_BENCH_OTHER")
+}
 
 /// A running proxy; killed when dropped.
 pub(crate) struct Running {
@@ -24,13 +31,8 @@ impl Running {
         Self::cqlens_of(CQLENS.as_ref(), folder, upstream)
     }
 
-    /// None unless the environment names another build.
-    pub(crate) fn other_cqlens(folder: &Path, upstream: SocketAddr) -> Option<Self> {
-        let program = env::var_os("CQLENS_BENCH_OTHER")?;
-        Some(Self::cqlens_of(program.as_ref(), folder, upstream))
-    }
-
-    fn cqlens_of(program: &Path, folder: &Path, upstream: SocketAddr) -> Self {
+    /// Another build of cqlens.
+    pub(crate) fn cqlens_of(program: &Path, folder: &Path, upstream: SocketAddr) -> Self {
         let schema = folder.join("schema.cql");
         fs::write(&schema, crate::backend::schema()).expect("a folder of our own");
         let address = free();
