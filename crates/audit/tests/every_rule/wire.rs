@@ -450,7 +450,7 @@ fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 
     (connection, taps)
 }
 
-/// Six nodes, three in each datacenter; that at 10.9.0.1, which is asked, has no token to speak of.
+/// Six nodes, three in each datacenter; the one at 10.9.0.1, which cqlens is connected to, has almost no tokens.
 fn ring() -> catalog::Cluster {
     let node = |number: u8, data_center: &str, token: i64| Node {
         address: Some(format!("10.9.0.{number}")),

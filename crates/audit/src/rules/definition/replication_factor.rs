@@ -51,7 +51,7 @@ impl DataCenterReplicas<'_> {
     fn fault(&self, context: &Context<'_>) -> Option<Fault> {
         let nodes = match self.data_center {
             "" => context.cluster.nodes,
-            // Of a datacenter that no node tells nothing is known: not all nodes need have been asked.
+            // A datacenter that no known node belongs to may have nodes: not every node is known.
             name => context.cluster.data_centers.get(name).copied(),
         };
         match nodes {
