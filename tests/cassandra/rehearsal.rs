@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    path::Path,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,10 +15,11 @@ use std::{
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_proto::envelope::Version;
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::node;
-use crate::shop::{Application, Drivers, Sent, data};
+use crate::shop::{Application, Drivers, data};
 use crate::support::{
     available,
     cassandra::{Cassandra, Options, Release},
@@ -99,6 +100,25 @@ async fn connect(address: SocketAddr, version: Version) -> Client {
     Client::connect(address, &options).await.unwrap()
 }
 
+/// The role that Cassandra makes itself.
+const LOGIN: (&str, &str) = ("cassandra", "cassandra");
+
+/// Once that role is there: a node makes it some time after it listens.
+async fn log_in(address: SocketAddr) -> Client {
+    let options = ClientOptions {
+        credentials: Some((LOGIN.0.to_owned(), LOGIN.1.to_owned())),
+        ..ClientOptions::default()
+    };
+    let begun = Instant::now();
+    loop {
+        match Client::connect(address, &options).await {
+            Ok(client) => return client,
+            Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 /// Both clusters, of which the second differs as [`SEEDED`] says.
 async fn fill(first: SocketAddr, other: SocketAddr) {
     for address in [first, other] {
@@ -131,10 +151,9 @@ async fn seed(first: SocketAddr, other: SocketAddr, keyspace: &str) {
 
 /// Each of [`SEEDED`] is found, as what it is, and nothing else.
 fn assert_seeded_are_found(first: SocketAddr, other: SocketAddr, keyspace: &str, runtime: &Runtime) {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("shadow.json");
-    let reads = async |proxy: SocketAddr| {
-        let mut client = connect(proxy, Version::V5).await;
+    let shadowed = Shadowed::start(first, other, &["--shadow-ask-upstream"]);
+    runtime.block_on(async {
+        let mut client = connect(shadowed.proxy.address, Version::V5).await;
         for (table, ..) in SEEDED {
             for _ in 0..3 {
                 client
@@ -143,13 +162,13 @@ fn assert_seeded_are_found(first: SocketAddr, other: SocketAddr, keyspace: &str,
                     .unwrap();
             }
         }
-        // Each is repeated after a while, before it counts.
-        let begun = Instant::now();
-        while differing(&report) < 3 * SEEDED.len() as u64 && begun.elapsed() < LIMIT / 4 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    };
-    let report = compared(first, other, folder.path(), reads, runtime);
+    });
+    // Each is repeated after a while, before it counts.
+    let begun = Instant::now();
+    while shadowed.total("differing") < 3 * SEEDED.len() as u64 && begun.elapsed() < LIMIT / 4 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let report = shadowed.end();
     let patterns = report["patterns"].as_array().unwrap().iter();
     let found: BTreeMap<&str, &Value> = patterns
         .map(|pattern| (pattern["cql"].as_str().unwrap(), &pattern["differences"]))
@@ -165,13 +184,6 @@ fn assert_seeded_are_found(first: SocketAddr, other: SocketAddr, keyspace: &str,
             "{table}: {report:#}"
         );
     }
-}
-
-/// Results that differ, in a report that is kept current; 0 if there is none yet.
-fn differing(report: &Path) -> u64 {
-    let text = std::fs::read_to_string(report).unwrap_or_default();
-    let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    report["totals"]["differing"].as_u64().unwrap_or_default()
 }
 
 /// Reads of one client: prepared and plain, in pages that end within the partition and with it, in order and not.
@@ -246,26 +258,40 @@ async fn write(first: SocketAddr, other: SocketAddr, stop: Arc<AtomicBool>) {
     }
 }
 
-fn compared(
-    first: SocketAddr,
-    other: SocketAddr,
-    folder: &Path,
-    traffic: impl AsyncFnOnce(SocketAddr),
-    runtime: &Runtime,
-) -> Value {
-    let report = folder.join("shadow.json");
-    let (shadow, file) = (other.to_string(), report.display().to_string());
-    let arguments = [
-        "--shadow",
-        &shadow,
-        "--shadow-report",
-        &file,
-        "--shadow-ask-upstream",
-    ];
-    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first, &arguments);
-    runtime.block_on(traffic(proxy.address));
-    assert_eq!(proxy.stop(LIMIT).code, 0);
-    serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap()
+/// A proxy before `first` that copies all requests to the other cluster.
+struct Shadowed {
+    proxy: Proxy,
+    folder: TempDir,
+}
+
+impl Shadowed {
+    fn start(first: SocketAddr, other: SocketAddr, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (shadow, report) = (other.to_string(), report_in(&folder).display().to_string());
+        let arguments = [&["--shadow", &shadow, "--shadow-report", &report], more].concat();
+        Self {
+            proxy: Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first, &arguments),
+            folder,
+        }
+    }
+
+    /// A number of the report as it is now; 0 if there is no report yet.
+    fn total(&self, name: &str) -> u64 {
+        let text = std::fs::read_to_string(report_in(&self.folder)).unwrap_or_default();
+        let report: Value = serde_json::from_str(&text).unwrap_or_default();
+        report["totals"][name].as_u64().unwrap_or_default()
+    }
+
+    /// Stops the proxy; its last report.
+    fn end(self) -> Value {
+        let ended = self.proxy.stop(LIMIT);
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        serde_json::from_str(&std::fs::read_to_string(report_in(&self.folder)).unwrap()).unwrap()
+    }
+}
+
+fn report_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("shadow.json")
 }
 
 #[test]
@@ -281,21 +307,21 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(fill(first, other));
 
-    let folder = tempfile::tempdir().unwrap();
-    let same = async |proxy: SocketAddr| {
+    let shadowed = Shadowed::start(first, other, &["--shadow-ask-upstream"]);
+    runtime.block_on(async {
         let stop = Arc::new(AtomicBool::new(false));
         let writing = tokio::spawn(write(first, other, Arc::clone(&stop)));
         let mut reading = tokio::task::JoinSet::new();
         for version in [Version::V5, Version::V4, Version::V3, Version::V5] {
-            reading.spawn(read(proxy, version, 250));
+            reading.spawn(read(shadowed.proxy.address, version, 250));
         }
         while let Some(read) = reading.join_next().await {
             read.unwrap();
         }
         stop.store(true, Ordering::Relaxed);
         writing.await.unwrap();
-    };
-    let report = compared(first, other, folder.path(), same, &runtime);
+    });
+    let report = shadowed.end();
     let totals = &report["totals"];
     assert_eq!(totals["differences"], serde_json::json!({}), "{report:#}");
     assert!(totals["compared"].as_u64().unwrap() > 8_000, "{totals:#}");
@@ -303,7 +329,7 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
     assert_seeded_are_found(first, other, "rehearsal", &runtime);
 }
 
-/// Requests of two drivers, writes among them, after which nothing may differ.
+/// Compared results of what two drivers send, writes among it, none of which may differ.
 const MIXED: u64 = 100_000;
 
 #[test]
@@ -320,99 +346,78 @@ fn cassandra_5_0_beside_itself_differs_only_where_it_was_made_to() {
         seed(first, other, SHOP).await;
     });
 
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("shadow.json");
-    let (shadow, file) = (other.to_string(), report.display().to_string());
-    let arguments = [
-        "--shadow",
-        &shadow,
-        "--shadow-report",
-        &file,
-        "--shadow-ask-upstream",
-        "--shadow-write-keyspaces",
-        SHOP,
-    ];
-    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first, &arguments);
-    let mut sent = 0;
-    while sent < MIXED {
-        sent += sent_by(&drivers, &proxy, folder.path());
+    let shadowed = Shadowed::start(
+        first,
+        other,
+        &["--shadow-ask-upstream", "--shadow-write-keyspaces", SHOP],
+    );
+    // A busy machine gives copies what clients leave: then it takes more requests.
+    while shadowed.total("compared") < MIXED {
+        send(&drivers, &shadowed);
     }
-    let ended = proxy.stop(LIMIT);
-    assert_eq!(ended.code, 0, "{}", ended.log);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let report = shadowed.end();
     let totals = &report["totals"];
-    println!("{sent} requests, {totals:#}");
+    println!("{totals:#}");
     assert_eq!(totals["differences"], serde_json::json!({}), "{report:#}");
-    // A busy machine gives copies what clients leave.
-    assert!(totals["compared"].as_u64().unwrap() > sent / 20, "{totals:#}");
     assert_seeded_are_found(first, other, SHOP, &runtime);
 }
 
-/// Requests that both drivers have sent in some seconds.
-fn sent_by(drivers: &Drivers, proxy: &Proxy, folder: &Path) -> u64 {
-    let applications = [
-        Application {
-            keyspace: SHOP,
-            ..Application::python(16, 1_000, 15)
-        },
-        Application {
-            keyspace: SHOP,
-            ..Application::go(32, 3_000, 15)
-        },
-    ];
-    let labels = |application: &Application| folder.join(application.name);
+/// Lets both drivers send for some seconds.
+fn send(drivers: &Drivers, shadowed: &Shadowed) {
+    let applications = [Application::python(16, 1_000, 15), Application::go(32, 3_000, 15)];
     let running = applications.map(|application| {
-        let program = drivers.start(&application, proxy.address, &labels(&application));
-        (application, program)
+        let application = Application {
+            keyspace: SHOP,
+            ..application
+        };
+        let labels = shadowed.folder.path().join(application.name);
+        drivers.start(&application, shadowed.proxy.address, &labels)
     });
-    let mut sent = 0;
-    for (application, mut program) in running {
+    for mut program in running {
         let ended = program.wait(LIMIT);
         let is_done = ended.is_some_and(|status| status.success());
-        assert!(is_done, "{ended:?}\n{}\n{}", program.log(), proxy.log());
-        sent += Sent::read(&labels(&application)).requests;
+        assert!(is_done, "{ended:?}\n{}\n{}", program.log(), shadowed.proxy.log());
     }
-    sent
 }
 
 /// A node that cannot extend its commit log stops: writes time out, then nothing listens any more.
 #[test]
 fn a_shadow_that_fills_its_disk_costs_clients_nothing() {
-    let small_segments = Options::default().with("commitlog_segment_size", "2MiB");
-    let full = || available("a second Cassandra 5.0", Cassandra::start(&small_segments));
+    // And asks for a login, which the first does not.
+    let options = Options::default()
+        .with("commitlog_segment_size", "2MiB")
+        .with("authenticator", "PasswordAuthenticator");
+    let full = || available("a second Cassandra 5.0", Cassandra::start(&options));
     let (Some(first), Some(full)) = (node(), full()) else {
         return;
     };
     let (first, other) = (first.address(), full.nodes()[0].address);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        for address in [first, other] {
-            let mut client = connect(address, Version::V5).await;
-            let table = "CREATE TABLE rehearsal.large (a int PRIMARY KEY, v text);";
+        let table = "CREATE TABLE rehearsal.large (a int PRIMARY KEY, v text);";
+        for mut client in [connect(first, Version::V5).await, log_in(other).await] {
             client.script(&[KEYSPACE, table].concat()).await.unwrap();
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("shadow.json");
-    let (shadow, file) = (other.to_string(), report.display().to_string());
+    let password = folder.path().join("password");
+    std::fs::write(&password, LOGIN.1).unwrap();
     let arguments = [
         "--no-control-connection",
-        "--shadow",
-        &shadow,
-        "--shadow-report",
-        &file,
         "--shadow-write-keyspaces",
         "rehearsal",
+        "--shadow-username",
+        LOGIN.0,
+        "--shadow-password-file",
+        password.to_str().unwrap(),
     ];
     let back = Tap::start(first);
-    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), back.address, &arguments);
-    let front = Tap::start(proxy.address);
+    let shadowed = Shadowed::start(back.address, other, &arguments);
+    let front = Tap::start(shadowed.proxy.address);
     runtime.block_on(until_full(front.address, &full));
     let front = front.finish(LIMIT);
-    let ended = proxy.stop(LIMIT);
-    assert_eq!(ended.code, 0, "{}", ended.log);
+    let report = shadowed.end();
     assert_passed_unchanged(&front, &back.finish(LIMIT));
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
     let totals = &report["totals"];
     assert!(totals["compared"].as_u64().unwrap() > 0, "{totals:#}");
     let mut kinds = totals["differences"].as_object().unwrap().keys();

@@ -79,6 +79,46 @@ fn a_driver_sees_through_tls_on_both_sides_what_it_sees_without() {
         let written = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
         crate::report::assert_agrees(&written, &session, &direct);
     }
+    let shadow = [
+        "--shadow-tls-ca",
+        &node,
+        "--shadow-tls-name",
+        "cassandra.test",
+        "--shadow-tls-cert",
+        &own,
+        "--shadow-tls-key",
+        &key,
+    ];
+    assert_is_shadow(cluster.address(), &shadow, &python, folder.path());
+}
+
+/// What the driver sends to another node is copied to this one over TLS, with a certificate to show.
+fn assert_is_shadow(shadow: SocketAddr, tls: &[&str], python: &Driver, folder: &Path) {
+    let Some(first) = crate::node() else { return };
+    let session = Session {
+        keyspace: "seen_by_a_shadow".to_owned(),
+        ..Session::new(Some(5), Compression::None)
+    };
+    let (address, report) = (shadow.to_string(), folder.join("shadow.json"));
+    let copied = [
+        "--shadow",
+        &address,
+        "--shadow-report",
+        report.to_str().unwrap(),
+        "--shadow-ddl-keyspaces",
+        &session.keyspace,
+        "--shadow-write-keyspaces",
+        &session.keyspace,
+    ];
+    let arguments = [&copied[..], tls].concat();
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), first.address(), &arguments);
+    python.run(proxy.address, &session);
+    let ended = proxy.stop(ENDS_WITHIN);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let compared = report["totals"]["compared"].as_u64().unwrap();
+    assert!(compared > 10, "{report:#}\n{}", ended.log);
+    assert_eq!(report["connections"]["connections_lost"], 0, "{report:#}");
 }
 
 /// Without a certificate to show, nothing comes back from the node.

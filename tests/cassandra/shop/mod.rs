@@ -117,14 +117,6 @@ pub(crate) struct Sent {
     pub(crate) seconds: f64,
 }
 
-impl Sent {
-    /// The last line of what a program has written.
-    pub(crate) fn read(labels: &Path) -> Self {
-        let text = std::fs::read_to_string(labels).unwrap();
-        serde_json::from_str(text.lines().last().unwrap()).unwrap()
-    }
-}
-
 /// The programs.
 pub(crate) struct Drivers {
     python: Driver,
