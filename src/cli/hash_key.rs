@@ -92,12 +92,21 @@ impl KeyFile {
 /// The state directory of the service (`systemd.exec(5)`), else the user's (XDG Base
 /// Directory Specification).
 fn in_state_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    directory_of(variable).map(|directory| directory.join(NAME))
+}
+
+/// Where state is kept from one process to the next.
+#[cfg(feature = "fleet")]
+pub(super) fn state_directory() -> Option<PathBuf> {
+    directory_of(|name| env::var_os(name).map(PathBuf::from))
+}
+
+fn directory_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let of_service = absolute("STATE_DIRECTORY").and_then(|paths| env::split_paths(&paths).next());
     let of_user = || absolute("XDG_STATE_HOME").map(|path| path.join("cqlens"));
     let of_home = || absolute("HOME").map(|path| path.join(".local/state/cqlens"));
-    let directory = of_service.or_else(of_user).or_else(of_home)?;
-    Some(directory.join(NAME))
+    of_service.or_else(of_user).or_else(of_home)
 }
 
 const NAME: &str = "hash.key";

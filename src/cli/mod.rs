@@ -13,6 +13,8 @@ mod contract;
 mod demo;
 mod diff;
 mod explain;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod format;
 mod hash_key;
 mod help;

@@ -55,6 +55,9 @@ pub(super) struct ObserverArgs {
     /// are merged earlier than set by --keep-minutes and --keep-hours. `off` keeps all.
     #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off, hide_short_help = true)]
     keep_bytes: SizeOrOff,
+    #[cfg(feature = "fleet")]
+    #[command(flatten, next_help_heading = "Results")]
+    pub(super) sink: super::fleet::SinkArgs,
     /// Length of a window; for a capture, in the time of its packets
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(super) window: Duration,
@@ -190,6 +193,28 @@ impl ObserverArgs {
         let of_recording = of_recording.map(|folder| (folder, in_full));
         let own = self.snapshot_dir.clone().map(|folder| (folder, retention));
         of_recording.into_iter().chain(own).collect()
+    }
+
+    /// The folder whose snapshots are to compare with those of other runs, so that the key of their hashes is kept.
+    pub(super) fn lasting_folder(
+        &self,
+        snapshots: &[(PathBuf, Retention)],
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let folder = snapshots.first().map(|(folder, _)| folder.clone());
+        #[cfg(feature = "fleet")]
+        if folder.is_none() && self.sink.sink.is_some() {
+            return self.sink.spool_folder().map(Some);
+        }
+        Ok(folder)
+    }
+
+    /// What windows are written to beside folders.
+    ///
+    /// # Errors
+    /// A sink that cannot be used.
+    #[cfg(feature = "fleet")]
+    pub(super) fn spool(&self) -> anyhow::Result<Option<crate::sink::Spool>> {
+        self.sink.open(self.window, self.limits())
     }
 
     fn memory(&self) -> Memory {

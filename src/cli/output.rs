@@ -13,6 +13,8 @@ use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use super::{screen, traffic_feed::TrafficFeed};
+#[cfg(feature = "fleet")]
+use crate::sink::Spool;
 use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace};
 use cqlens_admin::Rendering;
 use cqlens_audit::{
@@ -46,6 +48,12 @@ pub(super) struct Outputs {
     shadow: Option<Arc<Shadow>>,
     /// What `/metrics` counts.
     feed: TrafficFeed,
+    /// Where windows wait for the sink.
+    #[cfg(feature = "fleet")]
+    spool: Option<Spool>,
+    /// Snapshots that the report knows to be lost on their way to the sink.
+    #[cfg(feature = "fleet")]
+    lost: u64,
 }
 
 /// Where outputs go.
@@ -110,6 +118,10 @@ impl Outputs {
             failures: 0,
             shadow: None,
             feed: TrafficFeed::unread(),
+            #[cfg(feature = "fleet")]
+            spool: None,
+            #[cfg(feature = "fleet")]
+            lost: 0,
         })
     }
 
@@ -128,6 +140,22 @@ impl Outputs {
     /// Reports what a second cluster has answered, too.
     pub(super) fn beside(self, shadow: Option<Arc<Shadow>>) -> Self {
         Self { shadow, ..self }
+    }
+
+    /// Hands windows to a sink, too.
+    #[cfg(feature = "fleet")]
+    pub(super) fn through(self, spool: Option<Spool>) -> Self {
+        Self { spool, ..self }
+    }
+
+    /// Gives the sink what it does not have yet, within `patience`: after the last window.
+    #[cfg(feature = "fleet")]
+    pub(super) fn flush_sink(&mut self, patience: std::time::Duration) {
+        if let Some(spool) = &self.spool {
+            spool.flush(patience);
+            self.feed.set_sink(spool.figures());
+            self.feed.publish();
+        }
     }
 
     /// Counts for `/metrics`, too.
@@ -171,6 +199,8 @@ impl Outputs {
     /// A failure to write is logged once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
+        #[cfg(feature = "fleet")]
+        window.coverage.notices.extend(self.losses());
         window.coverage.bypassed |= bypass.is_some();
         window.coverage.notices.extend(bypass);
         let rekeyed: BTreeSet<_> = live
@@ -248,6 +278,18 @@ impl Outputs {
         self.refused = coverage.refused_clients.keys().cloned().collect();
     }
 
+    /// What the sink does not get, said by the next window that it does get.
+    #[cfg(feature = "fleet")]
+    fn losses(&mut self) -> Option<String> {
+        let figures = self.spool.as_ref()?.figures();
+        self.feed.set_sink(figures);
+        let lost = figures.lost - std::mem::replace(&mut self.lost, figures.lost);
+        let snapshots = cqlens_audit::number::plural(lost, "snapshot", "snapshots");
+        (lost > 0).then(|| {
+            format!("{snapshots} were lost on the way to the sink, which could not be reached for too long: what is merged from there lacks that time.")
+        })
+    }
+
     fn settle(&mut self, written: anyhow::Result<()>) {
         self.feed.publish();
         match written {
@@ -275,15 +317,29 @@ impl Outputs {
     }
 
     fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
-        if self.places.snapshots.is_empty() {
+        if !self.keeps_windows() {
             return Ok(());
         }
         let mut snapshot = self.snapshot(window, live);
         let folders = self.places.snapshots.iter();
-        // One that cannot be written costs the other nothing.
-        let written: Vec<_> = folders.map(|folder| folder.write(&mut snapshot)).collect();
+        // One that cannot be written costs the others nothing.
+        let written: Vec<_> = folders
+            .map(|folder| folder.write(&mut snapshot).map(drop))
+            .collect();
+        #[cfg(feature = "fleet")]
+        let written = written
+            .into_iter()
+            .chain(self.spool.as_ref().map(|spool| spool.add(&mut snapshot)));
         let written: Result<Vec<_>, _> = written.into_iter().collect();
         written.map(drop).context("cannot write a snapshot")
+    }
+
+    fn keeps_windows(&self) -> bool {
+        #[cfg(feature = "fleet")]
+        if self.spool.is_some() {
+            return true;
+        }
+        !self.places.snapshots.is_empty()
     }
 
     /// Judges once, for the report file and for `/metrics`; not at all where nobody reads either.

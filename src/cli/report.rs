@@ -1,13 +1,15 @@
 //! `cqlens report SNAPSHOT…`: merges snapshots and renders what they say.
 
 mod args;
+#[cfg(feature = "fleet")]
+mod from_store;
 mod merged;
 mod progress;
 mod reading;
 
 use std::{
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
 
@@ -44,10 +46,11 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let choice = Choice {
         since: args.since,
         until: args.until,
+        cluster: args.cluster.clone(),
         strict: args.strict,
     };
     let comparison = args.comparison.as_deref().map(read_comparison).transpose()?;
-    let mut report = judged(&args.snapshots, choice, judging)?
+    let mut report = judge(read(args, choice)?, judging)?
         .compared(comparison)
         .select(&args.selection);
     if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
@@ -76,9 +79,17 @@ fn has_failed(report: &Report, args: &Args) -> bool {
     is_severe || args.fail_on_new.is_some_and(|severity| report.has_new(severity))
 }
 
+/// The chosen snapshots as one.
+fn read(args: &Args, choice: Choice) -> anyhow::Result<Merged> {
+    #[cfg(feature = "fleet")]
+    if let Some(store) = &args.from {
+        return from_store::read(store, choice, &mut Progress::begin("days of sources"));
+    }
+    Merged::read(&args.snapshots, choice, &mut Progress::begin("snapshots"))
+}
+
 /// The report of snapshots, files or folders of them.
-fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::Result<Report> {
-    let merged = Merged::read(snapshots, choice, &mut Progress::begin())?;
+fn judge(merged: Merged, judging: &Judging) -> anyhow::Result<Report> {
     let schema = merged.schema()?;
     let now = Timestamp::now();
     let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
@@ -94,7 +105,12 @@ fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::R
 pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<ReadReport> {
     let name = path.to_string_lossy();
     if path.is_dir() || sink::SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-        let report = judged(&[path.to_owned()], Choice::default(), judging)?;
+        let merged = Merged::read(
+            &[path.to_owned()],
+            Choice::default(),
+            &mut Progress::begin("snapshots"),
+        )?;
+        let report = judge(merged, judging)?;
         let report = serde_json::to_value(&report).context("cannot write the report")?;
         return Ok(ReadReport::of(&report)?);
     }

@@ -51,6 +51,11 @@ impl TrafficFeed {
             .find(findings.map(|finding| (finding.rule, finding.severity)));
     }
 
+    #[cfg(feature = "fleet")]
+    pub(super) fn set_sink(&mut self, figures: crate::metrics::SinkFigures) {
+        self.traffic.set_sink(figures);
+    }
+
     pub(super) fn count_snapshot_failure(&mut self) {
         self.traffic.count_snapshot_failure();
     }

@@ -282,6 +282,22 @@ pub const FAMILIES: &[Family] = &[
         out.count_of(&[("output", "report")], all.traffic.report_failures)
     })
     .by(&["output"]),
+    gauge("cqlens_sink_waiting", "Snapshots that wait in the spool for the sink. No series where there is no sink.", |all, out| {
+        all.traffic.sink.map_or(Ok(()), |sink| out.gauge(sink.waiting))
+    }),
+    gauge("cqlens_sink_spool", "What they take up. No series where there is no sink.", |all, out| {
+        all.traffic.sink.map_or(Ok(()), |sink| out.gauge(sink.waiting_bytes))
+    })
+    .in_bytes(),
+    counter("cqlens_sink_snapshots", "Snapshots that were written to the sink, or lost because the spool was full. No series where there is no sink.", |all, out| {
+        let Some(sink) = all.traffic.sink else { return Ok(()) };
+        out.count_of(&[("result", "written")], sink.written)?;
+        out.count_of(&[("result", "lost")], sink.lost)
+    })
+    .by(&["result"]),
+    counter("cqlens_sink_failures", "Attempts to write to the sink that failed. No series where there is no sink.", |all, out| {
+        all.traffic.sink.map_or(Ok(()), |sink| out.count(sink.failures))
+    }),
     // The process.
     gauge("cqlens_state", "1 for the state of the process, 0 for the others: waiting for the cluster, accepting clients, draining.", |all, out| {
         let is = match all.process.status.state {

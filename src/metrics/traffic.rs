@@ -50,6 +50,23 @@ pub struct Traffic {
     pub(super) findings: BTreeMap<(&'static str, Severity), u64>,
     pub(super) snapshot_failures: u64,
     pub(super) report_failures: u64,
+    /// None where there is no sink.
+    pub(super) sink: Option<SinkFigures>,
+}
+
+/// How snapshots reach the sink: what waits, and what was counted since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SinkFigures {
+    /// Files that wait in the spool.
+    pub waiting: u64,
+    /// What they take up.
+    pub waiting_bytes: u64,
+    /// Files that were written to the sink.
+    pub written: u64,
+    /// Files that were removed because the spool was full.
+    pub lost: u64,
+    /// Attempts to write that failed.
+    pub failures: u64,
 }
 
 /// What executions of statements add up to.
@@ -131,6 +148,7 @@ impl Traffic {
             findings: BTreeMap::new(),
             snapshot_failures: 0,
             report_failures: 0,
+            sink: None,
         }
     }
 
@@ -193,6 +211,11 @@ impl Traffic {
         for finding in findings {
             *self.findings.entry(finding).or_default() += 1;
         }
+    }
+
+    /// How snapshots reach the sink now.
+    pub fn set_sink(&mut self, figures: SinkFigures) {
+        self.sink = Some(figures);
     }
 
     /// A snapshot could not be written.

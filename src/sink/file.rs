@@ -1,7 +1,7 @@
 //! Files that change at once: a reader sees what was there or what is there, never half of it.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File, Permissions, TryLockError},
     io::{self, BufWriter, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Component, Path, PathBuf},
@@ -90,6 +90,24 @@ pub fn remove_leftovers(directory: &Path) {
     }
     if removed > 0 {
         tracing::info!(removed, directory = %directory.display(), "removed temporary files of a killed process");
+    }
+}
+
+/// Locks the file at `path`, creating it where it is missing; none where another process has it. The file stays, since removing
+/// it would let two processes have one each.
+pub(super) fn lock(path: &Path) -> io::Result<Option<File>> {
+    // Neither follows a link to a file that does not exist: its owner would choose what is made.
+    let new = File::options().write(true).create_new(true).open(path);
+    let file = match new {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            File::options().write(true).open(path)?
+        }
+        new => new?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -4,8 +4,12 @@ mod file;
 mod roll_up;
 mod snapshot_dir;
 mod snapshot_file;
+#[cfg(feature = "fleet")]
+mod spool;
 
 pub use file::{directory, remove_leftovers, replace};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};
 pub use snapshot_file::{SNAPSHOT_ENDINGS, compress, snapshots_in};
+#[cfg(feature = "fleet")]
+pub use spool::{OpenStore, Spool, SpoolSettings};

@@ -14,7 +14,6 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    fs::{File, TryLockError},
     io,
     ops::Range,
     path::{Path, PathBuf},
@@ -26,7 +25,7 @@ use std::{
 use cqlens_audit::window::{Detail, Limits};
 
 use super::{
-    file::now_in,
+    file::{lock, now_in},
     snapshot_file::{SnapshotFile, part_of_name},
 };
 
@@ -127,7 +126,7 @@ impl Worker {
             return Ok(());
         }
         // Another process of that source, which takes over from this one, must not merge the same files.
-        let Some(_lock) = lock(&self.folder, source)? else {
+        let Some(_lock) = lock(&self.folder.join(format!(".roll-up-{source}.lock")))? else {
             return Ok(());
         };
         // What it did in the meantime is done.
@@ -201,6 +200,29 @@ impl Worker {
     }
 }
 
+/// Merges those of a source's files that are in `range`; all of them are in the order of their windows. Some stay apart where
+/// they cannot be one.
+///
+/// # Errors
+/// A file that cannot be written or removed. What was seen is still counted once.
+#[cfg(feature = "fleet")]
+pub(super) fn merge_files(
+    folder: &Path,
+    files: Vec<SnapshotFile>,
+    range: Range<usize>,
+    detail: Detail,
+    limits: Limits,
+) -> io::Result<()> {
+    let due = Due {
+        period: String::new(),
+        detail,
+        is_early: false,
+        files,
+        range,
+    };
+    merging::merge(folder, &due, limits).map(drop)
+}
+
 /// Files of one source in the order of their windows, and those of them that are to become one.
 struct Due {
     /// The source, and the hour or the day.
@@ -239,22 +261,4 @@ fn is_old(files: &[SnapshotFile], age: Duration, now: SystemTime) -> bool {
     files
         .iter()
         .all(|file| now.duration_since(file.written).is_ok_and(|passed| passed > age))
-}
-
-/// None where another process has it. The file stays, since removing it would let two processes have one each.
-fn lock(folder: &Path, source: &str) -> io::Result<Option<File>> {
-    let path = folder.join(format!(".roll-up-{source}.lock"));
-    // Neither follows a link to a file that does not exist: its owner would choose what is made.
-    let new = File::options().write(true).create_new(true).open(&path);
-    let file = match new {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            File::options().write(true).open(&path)?
-        }
-        new => new?,
-    };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
 }

@@ -122,6 +122,20 @@ pub(super) fn part_of_name(source: &str) -> String {
         .collect()
 }
 
+/// The sources of which there are compressed snapshots in `folder`, as they stand in names.
+///
+/// # Errors
+/// A folder that cannot be read.
+#[cfg(feature = "fleet")]
+pub(super) fn sources_in(folder: &Path) -> io::Result<std::collections::BTreeSet<String>> {
+    let paths = snapshots_in(folder)?;
+    let sources = paths.iter().filter_map(|path| {
+        let name: cqlens_fleet::WindowName = path.file_name()?.to_str()?.parse().ok()?;
+        Some(name.source().to_owned())
+    });
+    Ok(sources.collect())
+}
+
 /// When the window began, if a file of this name is a snapshot of that source: `20261121T060000000Z-<source>` and an
 /// ending.
 pub(super) fn stamp_of<'n>(source: &str, name: &'n str) -> Option<&'n str> {

@@ -181,6 +181,10 @@ impl Args {
     pub(super) fn keeps_anything(&self) -> bool {
         let observer = &self.observer;
         let keeps = [&observer.report, &observer.snapshot_dir, &self.record];
+        #[cfg(feature = "fleet")]
+        if observer.sink.sink.is_some() {
+            return true;
+        }
         keeps.into_iter().any(Option::is_some) || self.admin.is_some()
     }
 

@@ -83,7 +83,7 @@ pub(super) fn run(
     let snapshots = args.observer.snapshot_folders(args.record.as_deref());
     let key = hash_key(
         args.observer.hash_key_file.as_deref(),
-        snapshots.first().map(|(folder, _)| folder.as_path()),
+        args.observer.lasting_folder(&snapshots)?.as_deref(),
     )?;
     let judging = settings.judging().clone();
     // An inherited socket may be that of the admin listener.
@@ -91,6 +91,8 @@ pub(super) fn run(
     let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
         .with_limits(args.observer.limits())
         .feeding(feed);
+    #[cfg(feature = "fleet")]
+    let outputs = outputs.through(args.observer.spool()?);
     if !args.keeps_anything() {
         tracing::warn!(
             "the audit keeps nothing: --report writes a report, --snapshot-dir keeps every window, \

@@ -297,6 +297,8 @@ impl WriterThread {
             None => LastWindowResult::Withheld,
         };
         self.write(taken, bypass);
+        #[cfg(feature = "fleet")]
+        self.outputs.flush_sink(SINK);
         self.note_last_words();
         last
     }
@@ -334,6 +336,10 @@ const FIRST_REPORT: Duration = Duration::from_secs(5);
 
 /// What is being written at the end is written by then, or given up; the last window has as long again.
 const WRITING: Duration = Duration::from_secs(4);
+
+/// For the sink to take what it does not have yet: the spool keeps the rest.
+#[cfg(feature = "fleet")]
+const SINK: Duration = Duration::from_secs(2);
 
 const MOST_ORDERS: usize = 8;
 

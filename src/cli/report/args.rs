@@ -20,8 +20,18 @@ pub(in crate::cli) struct Args {
     ///
     /// From a folder, the files that end in .cqlens.json.gz or .cqlens.json; from a recording, those in its folder
     /// snapshots.
-    #[arg(required = true, value_name = "SNAPSHOT")]
+    #[cfg_attr(not(feature = "fleet"), arg(required = true, value_name = "SNAPSHOT"))]
+    #[cfg_attr(
+        feature = "fleet",
+        arg(required_unless_present = "from", value_name = "SNAPSHOT")
+    )]
     pub(super) snapshots: Vec<PathBuf>,
+    /// Read from the store that proxies write to with --sink
+    ///
+    /// With --since: only the days from then on are read.
+    #[cfg(feature = "fleet")]
+    #[arg(long, value_name = "URL", conflicts_with = "snapshots", requires = "since")]
+    pub(super) from: Option<cqlens_fleet::Address>,
     /// Format of the report
     ///
     /// By default, the ending of the output file decides; printed output is Markdown.
@@ -45,6 +55,9 @@ pub(in crate::cli) struct Args {
     /// Only windows that begin before this time
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
     pub(super) until: Option<Timestamp>,
+    /// Only windows of the cluster of this name
+    #[arg(long, value_name = "NAME", help_heading = "Selection", hide_short_help = true)]
+    pub(super) cluster: Option<String>,
     #[command(flatten, next_help_heading = "Selection")]
     pub(super) selection: Selection,
     /// Mark changes since this report (JSON form)

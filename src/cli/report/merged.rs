@@ -19,20 +19,32 @@ use cqlens_audit::{
 use cqlens_cql::schema::Schema;
 
 /// Which snapshots are merged.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Choice {
     /// Those whose window begins then or later.
     pub(super) since: Option<Timestamp>,
     /// Those whose window begins before.
     pub(super) until: Option<Timestamp>,
+    /// Those of a cluster of this name.
+    pub(super) cluster: Option<String>,
     /// Whether a damaged one is an error; otherwise it is left out, and the report says so.
     pub(super) strict: bool,
 }
 
 impl Choice {
     /// Whether a window that begins then is merged.
-    pub(super) fn has(self, start: Timestamp) -> bool {
+    pub(super) fn has(&self, start: Timestamp) -> bool {
         self.since.is_none_or(|since| start >= since) && self.until.is_none_or(|until| start < until)
+    }
+
+    /// Whether windows of that cluster are merged.
+    fn has_cluster(&self, cluster: &Cluster) -> bool {
+        self.cluster.is_none() || self.cluster == cluster.name
+    }
+
+    /// Whether a snapshot is merged.
+    pub(super) fn has_snapshot(&self, snapshot: &Snapshot) -> bool {
+        self.has(snapshot.window.start) && self.has_cluster(&snapshot.cluster)
     }
 }
 
@@ -64,7 +76,7 @@ impl Merged {
     ) -> anyhow::Result<Self> {
         let mut attempts = 1;
         loop {
-            match Reading::new(choice).read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
+            match Reading::new(choice.clone()).read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
                 Some(merged) => return Ok(merged),
                 None => attempts += 1,
             }

@@ -9,6 +9,8 @@ use std::{
 /// than a second.
 pub(in crate::cli) struct Progress {
     to: Option<Box<dyn Write>>,
+    /// What is read, such as snapshots.
+    what: &'static str,
     begun: Instant,
     shown: Option<Instant>,
 }
@@ -20,17 +22,18 @@ const OFTEN: Duration = Duration::from_millis(200);
 const CLEAR: &str = "\r\x1b[K";
 
 impl Progress {
-    /// Of what begins now.
-    pub(in crate::cli) fn begin() -> Self {
+    /// Of reading so many of `what`, which begins now.
+    pub(in crate::cli) fn begin(what: &'static str) -> Self {
         let to = stderr()
             .is_terminal()
             .then(|| Box::new(stderr()) as Box<dyn Write>);
-        Self::on(to, Instant::now())
+        Self::on(to, what, Instant::now())
     }
 
-    fn on(to: Option<Box<dyn Write>>, begun: Instant) -> Self {
+    fn on(to: Option<Box<dyn Write>>, what: &'static str, begun: Instant) -> Self {
         Self {
             to,
+            what,
             begun,
             shown: None,
         }
@@ -50,7 +53,7 @@ impl Progress {
         }
         self.shown = Some(now);
         // A terminal that does not take it is no reason not to report.
-        let _ = write!(to, "{CLEAR}{}", line(done, of, passed)).and_then(|()| to.flush());
+        let _ = write!(to, "{CLEAR}{}", line(self.what, done, of, passed)).and_then(|()| to.flush());
     }
 
     /// Takes the line away.
@@ -61,8 +64,8 @@ impl Progress {
     }
 }
 
-fn line(done: usize, of: usize, passed: Duration) -> String {
-    let begun = format!("reading snapshots: {done} of {of}");
+fn line(what: &str, done: usize, of: usize, passed: Duration) -> String {
+    let begun = format!("reading {what}: {done} of {of}");
     match done {
         0 => begun,
         _ => {
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn what_takes_longer_than_a_second_is_shown_in_one_line_that_goes_again() {
         let (screen, begun) = (Screen::default(), Instant::now());
-        let mut progress = Progress::on(Some(Box::new(screen.clone())), begun);
+        let mut progress = Progress::on(Some(Box::new(screen.clone())), "snapshots", begun);
         let at = |milliseconds| begun + Duration::from_millis(milliseconds);
         progress.show_at(at(900), 100, 720);
         assert_eq!(screen.take(), "");
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_nothing() {
-        let mut progress = Progress::on(None, Instant::now());
+        let mut progress = Progress::on(None, "snapshots", Instant::now());
         progress.show_at(Instant::now() + Duration::from_secs(9), 1, 2);
         progress.clear();
         assert!(progress.shown.is_none());
@@ -134,9 +137,12 @@ mod tests {
 
     #[test]
     fn nothing_is_foretold_of_what_has_not_begun() {
-        assert_eq!(line(0, 3, Duration::from_secs(2)), "reading snapshots: 0 of 3");
         assert_eq!(
-            line(3, 3, Duration::from_secs(2)),
+            line("snapshots", 0, 3, Duration::from_secs(2)),
+            "reading snapshots: 0 of 3"
+        );
+        assert_eq!(
+            line("snapshots", 3, 3, Duration::from_secs(2)),
             "reading snapshots: 3 of 3, about 0 s left"
         );
     }

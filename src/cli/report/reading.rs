@@ -102,14 +102,18 @@ impl Reading {
         self.finish(files.len()).map(Some)
     }
 
-    fn take(&mut self, path: &Path, read: Result<Snapshot, SnapshotError>) -> anyhow::Result<()> {
+    /// Takes what was read of a snapshot.
+    ///
+    /// # Errors
+    /// A damaged one where that is an error, and those of [`Merged::add`].
+    pub(super) fn take(&mut self, path: &Path, read: Result<Snapshot, SnapshotError>) -> anyhow::Result<()> {
         let snapshot = match read {
             Ok(snapshot) => snapshot,
             Err(error) => return self.leave_out(path, error),
         };
         let (start, end) = (snapshot.window.start, snapshot.window.end);
-        self.cut.see(self.choice, start, end);
-        if !self.choice.has(start) {
+        self.cut.see(&self.choice, start, end);
+        if !self.choice.has_snapshot(&snapshot) {
             return Ok(());
         }
         match &mut self.merged {
@@ -133,7 +137,11 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(self, files: usize) -> anyhow::Result<Merged> {
+    /// What was read, with what must be said of the rest.
+    ///
+    /// # Errors
+    /// Nothing was merged.
+    pub(super) fn finish(self, files: usize) -> anyhow::Result<Merged> {
         let Some(mut merged) = self.merged else {
             return match self.error {
                 Some(error) => Err(error),
@@ -193,7 +201,7 @@ impl LeftOut {
 }
 
 impl CutWindows {
-    fn see(&mut self, choice: Choice, start: Timestamp, end: Timestamp) {
+    fn see(&mut self, choice: &Choice, start: Timestamp, end: Timestamp) {
         let is_cut = |limit: &Timestamp| start < *limit && end.as_second() - limit.as_second() > CUT;
         let add = |cut: &mut Option<(u64, Timestamp)>| {
             let (count, until) = cut.unwrap_or((0, end));
@@ -294,7 +302,7 @@ mod tests {
         let read = |may_begin_anew| {
             let reading = Reading::new(Choice::default());
             reading
-                .read(&found, may_begin_anew, &mut Progress::begin())
+                .read(&found, may_begin_anew, &mut Progress::begin("snapshots"))
                 .unwrap()
         };
         assert!(read(true).is_none());
@@ -309,7 +317,7 @@ mod tests {
         let named = [folder.path().join("2.cqlens.json")];
         assert!(
             Reading::new(Choice::default())
-                .read(&files(&named).unwrap(), true, &mut Progress::begin())
+                .read(&files(&named).unwrap(), true, &mut Progress::begin("snapshots"))
                 .is_err()
         );
     }

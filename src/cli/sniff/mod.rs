@@ -72,7 +72,7 @@ fn read(
     let snapshots = observer.snapshot_folders(record.map(|(folder, _)| folder));
     let key = hash_key(
         observer.hash_key_file.as_deref(),
-        snapshots.first().map(|(folder, _)| folder.as_path()),
+        observer.lasting_folder(&snapshots)?.as_deref(),
     )?;
     let outputs = Outputs::open(
         observer.report_file(args.format)?,
@@ -81,6 +81,8 @@ fn read(
         settings.judging().clone(),
     )?
     .with_limits(observer.limits());
+    #[cfg(feature = "fleet")]
+    let outputs = outputs.through(observer.spool()?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -269,12 +269,18 @@ impl<'a> SniffRun<'a> {
         last.coverage.notices.extend(of_all);
         self.say(&last.coverage.notices);
         self.outputs.window(last, &self.live, None);
+        #[cfg(feature = "fleet")]
+        self.outputs.flush_sink(SINK);
         if let Some(control) = self.control.take() {
             control.abort();
         }
         self.outputs.report(&self.live).context("no report")
     }
 }
+
+/// For the sink to take what it does not have yet: nobody waits for the end of a capture but who started it.
+#[cfg(feature = "fleet")]
+const SINK: Duration = Duration::from_secs(60);
 
 fn moment(time: Timestamp) -> Moment {
     let nanoseconds = time.as_nanosecond();

@@ -1,7 +1,7 @@
 //! What is merged, and what a crash leaves.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::fs::{self, File};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -274,7 +274,7 @@ fn one_process_of_a_source_merges_at_a_time() {
     let folder = Folder::new();
     folder.minute(0);
     folder.minute(1);
-    let locked = lock(folder.path(), "a").unwrap();
+    let locked = lock(&folder.path().join(".roll-up-a.lock")).unwrap();
     assert!(locked.is_some());
     folder.merge("a");
     assert_eq!(folder.names().len(), 2);
