@@ -15,6 +15,7 @@ pub mod driver;
 pub mod namespace;
 pub mod process;
 pub mod proxy;
+pub mod s3;
 pub mod snapshots;
 pub mod tap;
 
