@@ -30,6 +30,8 @@ mod counting;
 mod differential;
 mod drivers;
 mod faults;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod hostile;
 mod joining;
 mod logical_reads;

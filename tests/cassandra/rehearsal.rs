@@ -101,10 +101,10 @@ async fn connect(address: SocketAddr, version: Version) -> Client {
 }
 
 /// The role that Cassandra makes itself.
-const LOGIN: (&str, &str) = ("cassandra", "cassandra");
+pub(crate) const LOGIN: (&str, &str) = ("cassandra", "cassandra");
 
 /// Once that role is there: a node makes it some time after it listens.
-async fn log_in(address: SocketAddr) -> Client {
+pub(crate) async fn log_in(address: SocketAddr) -> Client {
     let options = ClientOptions {
         credentials: Some((LOGIN.0.to_owned(), LOGIN.1.to_owned())),
         ..ClientOptions::default()

@@ -8,7 +8,8 @@ mod objects;
 use std::{future::Future, time::Duration};
 
 use bytes::Bytes;
-use cqlens_client::ClientOptions;
+use cqlens_client::{ClientError, ClientOptions};
+use cqlens_proto::message::ErrorCode;
 use jiff::civil::Date;
 
 pub use address::{Address, CassandraAddress};
@@ -118,15 +119,32 @@ async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result
     result.unwrap_or(Err(StoreError::Timeout))
 }
 
+impl From<ClientError> for StoreError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Server { code, message, .. } => Self::Cluster { code, message },
+            error => Self::Connection(error),
+        }
+    }
+}
+
 /// Why windows could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// What an object store or a folder says.
     #[error(transparent)]
     Objects(#[from] object_store::Error),
-    /// What the cluster or the connection to it says.
+    /// What became of the connection to the cluster.
     #[error(transparent)]
-    Cassandra(#[from] cqlens_client::ClientError),
+    Connection(ClientError),
+    /// What the cluster says: all values in these statements are cqlens' own.
+    #[error("the cluster answers {code}: {message}")]
+    Cluster {
+        /// The code of the error.
+        code: ErrorCode,
+        /// Its text.
+        message: String,
+    },
     /// No response in time.
     #[error("no response within {} seconds", PATIENCE.as_secs())]
     Timeout,
