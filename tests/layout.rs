@@ -39,6 +39,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_audit",
                     "cqlens_admin",
                     "cqlens_client",
+                    "cqlens_fleet",
                     "cqlens_node",
                     "cqlens_proxy",
                     "cqlens_rehearse",
@@ -75,6 +76,8 @@ const ARROWS: &[Arrows] = &[
                 "metrics",
                 &[
                     "cqlens_admin",
+                    // How much waits for a sink.
+                    "sink",
                     // Of captures nothing but names and counts.
                     "cqlens_audit::capture",
                     // Its tests make a process and its windows.
@@ -94,6 +97,8 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_audit::rules",
                     "cqlens_audit::window",
                     "cqlens_cql",
+                    // Where windows go that leave this machine.
+                    "cqlens_fleet",
                 ],
             ),
         ],
@@ -166,6 +171,8 @@ const ARROWS: &[Arrows] = &[
 const MAY_ASK_THE_CLOCK: &[&str] = &[
     "src/cli",
     "src/in_process",
+    // It waits for the end of an hour, and after failures.
+    "src/sink/spool",
     "crates/proxy/src",
     "crates/audit/src/capture",
     "crates/node/src",

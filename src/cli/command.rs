@@ -102,7 +102,7 @@ pub(super) enum Command {
     #[command(after_long_help = record::ENDING)]
     Record(Box<record::Args>),
     Replay(Box<replay::Args>),
-    Report(report::Args),
+    Report(Box<report::Args>),
     Diff(diff::Args),
     Rules(rules::Args),
     /// Explain statements without a cluster

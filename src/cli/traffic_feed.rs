@@ -52,7 +52,7 @@ impl TrafficFeed {
     }
 
     #[cfg(feature = "fleet")]
-    pub(super) fn set_sink(&mut self, figures: crate::metrics::SinkFigures) {
+    pub(super) fn set_sink(&mut self, figures: crate::sink::SinkFigures) {
         self.traffic.set_sink(figures);
     }
 

@@ -24,7 +24,7 @@ pub use families::FAMILIES;
 pub use family::{Family, Kind};
 pub use latency::BOUNDS_US;
 pub use process::{Certificate, Process, Usage};
-pub use traffic::{SeriesLimits, SinkFigures, Traffic};
+pub use traffic::{SeriesLimits, Traffic};
 
 use cqlens_admin::Exposition;
 use samples::Samples;

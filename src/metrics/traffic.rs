@@ -6,6 +6,7 @@ use super::{
     latency::Latency,
     places::{Places, Total},
 };
+use crate::sink::SinkFigures;
 use cqlens_audit::{
     rules::{Severity, application_name},
     text::is_unprintable,
@@ -52,21 +53,6 @@ pub struct Traffic {
     pub(super) report_failures: u64,
     /// None where there is no sink.
     pub(super) sink: Option<SinkFigures>,
-}
-
-/// How snapshots reach the sink: what waits, and what was counted since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SinkFigures {
-    /// Files that wait in the spool.
-    pub waiting: u64,
-    /// What they take up.
-    pub waiting_bytes: u64,
-    /// Files that were written to the sink.
-    pub written: u64,
-    /// Files that were removed because the spool was full.
-    pub lost: u64,
-    /// Attempts to write that failed.
-    pub failures: u64,
 }
 
 /// What executions of statements add up to.

@@ -1,5 +1,6 @@
 //! Where windows and reports go: files that are replaced as a whole, folders of snapshots.
 
+mod figures;
 mod file;
 mod roll_up;
 mod snapshot_dir;
@@ -7,6 +8,7 @@ mod snapshot_file;
 #[cfg(feature = "fleet")]
 mod spool;
 
+pub use figures::SinkFigures;
 pub use file::{directory, remove_leftovers, replace};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};

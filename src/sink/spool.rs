@@ -22,8 +22,7 @@ use std::{
 use cqlens_audit::window::{Limits, Snapshot, SnapshotError};
 use cqlens_fleet::Store;
 
-use super::{Retention, SnapshotDir, remove_leftovers};
-use crate::metrics::SinkFigures;
+use super::{Retention, SinkFigures, SnapshotDir, remove_leftovers};
 use worker::Worker;
 
 /// How windows wait and when they are written.

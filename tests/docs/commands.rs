@@ -23,7 +23,7 @@ const RUN: &str = "
         case \"$*\" in
         proxy*--print-config*) command cqlens \"$@\" ;;
         proxy*) command cqlens \"$@\" --print-config ;;
-        'sniff -'* | *--contact* | *--follow* | demo* | replay* | top*) command cqlens \"$@\" --help ;;
+        'sniff -'* | *--contact* | *--follow* | demo* | replay* | top* | report*--from*) command cqlens \"$@\" --help ;;
         *) command cqlens \"$@\" || [ $? -eq 1 ] ;;
         esac >>\"$printed\" 2>&1 || echo \"cqlens $*\" >>\"$printed\".failed
     }";

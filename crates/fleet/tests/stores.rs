@@ -16,9 +16,8 @@ fn name(time: &str, source: &str) -> WindowName {
 
 /// So many bytes, no two kilobytes of which are alike.
 fn content(length: usize) -> Bytes {
-    (0..length)
-        .map(|place| (place / 7 + place / 1_000) as u8)
-        .collect()
+    let byte = |place: usize| (place / 7 + place / 1_000).to_le_bytes()[0];
+    (0..length).map(byte).collect()
 }
 
 async fn all(store: &mut Store, day: Date, source: &str) -> Vec<(WindowName, Bytes)> {
@@ -123,4 +122,10 @@ async fn a_keyspace_without_the_tables_says_which_one_it_lacks() {
     );
     let put = store.put(&name("06:00:00", "a"), content(1)).await.unwrap_err();
     assert!(put.to_string().contains("sources_by_day"), "{put}");
+}
+
+#[test]
+fn the_documentation_has_the_tables() {
+    let page = include_str!("../../../docs/fleet.md");
+    assert!(page.contains(SCHEMA.trim_end()));
 }

@@ -18,8 +18,8 @@ use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
 use super::{OpenStore, Order, SpoolSettings};
-use crate::metrics::SinkFigures;
 use crate::sink::{
+    SinkFigures,
     file::lock,
     roll_up::merge_files,
     snapshot_file::{SnapshotFile, part_of_name, sources_in},
