@@ -9,7 +9,7 @@ use cqlens_fleet::{Address, CassandraAddress, Store};
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck};
 
 use super::{
-    config::{Size, positive_duration, size},
+    config::{OrOff, Size, age_or_off, size},
     hash_key::state_directory,
     login::secret,
     tls::host,
@@ -19,11 +19,11 @@ use crate::sink::{Spool, SpoolSettings};
 /// The sink of a proxy or a capture.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct SinkArgs {
-    /// Write snapshots to a store that many proxies share, for `cqlens report --from`
+    /// Write snapshots to a store that proxies share
     ///
-    /// A folder, s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or cassandra://HOST[,HOST][:PORT]/KEYSPACE.
-    /// Keys for object stores come from the environment, such as AWS_ACCESS_KEY_ID. For Cassandra, ?username=NAME&password-file=FILE
-    /// logs in, and tls-ca=FILE uses TLS.
+    /// For `cqlens report --from`. A folder, s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or
+    /// cassandra://HOST[,HOST][:PORT]/KEYSPACE. Keys for object stores come from the environment, such as
+    /// AWS_ACCESS_KEY_ID. For Cassandra, ?username=NAME&password-file=FILE logs in, and tls-ca=FILE uses TLS.
     #[arg(long, env = "CQLENS_SINK", value_name = "URL")]
     pub(super) sink: Option<Address>,
     /// Folder in which snapshots wait for the sink
@@ -84,10 +84,13 @@ impl SinkArgs {
 
 /// A part of a day that is in it a whole number of times, so that all sources merge the same.
 fn span_of_day(text: &str) -> Result<Duration, String> {
-    let span = positive_duration(text)?;
+    let wrong = || Err("a duration that divides a day, such as 10m, 1h or 1d".to_owned());
+    let Ok(OrOff(Some(span))) = age_or_off(text) else {
+        return wrong();
+    };
     match Duration::from_secs(86_400).as_millis() % span.as_millis().max(1) {
         0 => Ok(span),
-        _ => Err("a duration that divides a day, such as 10m, 1h or 1d".to_owned()),
+        _ => wrong(),
     }
 }
 

@@ -58,7 +58,9 @@ pub(super) struct ObserverArgs {
     #[cfg(feature = "fleet")]
     #[command(flatten, next_help_heading = "Results")]
     pub(super) sink: super::fleet::SinkArgs,
-    /// Length of a window; for a capture, in the time of its packets
+    /// Length of a window
+    ///
+    /// For a capture, in the time of its packets.
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(super) window: Duration,
     /// Name of this source in reports

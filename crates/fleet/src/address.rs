@@ -132,7 +132,7 @@ impl fmt::Display for Address {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
     fn read(text: &str) -> Result<Address, AddressError> {
