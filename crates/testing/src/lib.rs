@@ -18,6 +18,7 @@ pub mod proxy;
 pub mod s3;
 pub mod snapshots;
 pub mod tap;
+pub mod tools;
 
 use std::fmt::Display;
 use std::io::Write;

@@ -3,12 +3,11 @@
 use std::{
     fs,
     net::{SocketAddr, TcpStream},
-    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use super::{Missing, cache, process::Supervised, proxy::free_address};
+use super::{Missing, cache, process::Supervised, proxy::free_address, tools};
 
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 const ACCEPTS_WITHIN: Duration = Duration::from_secs(30);
@@ -28,15 +27,11 @@ impl Server {
     /// # Errors
     /// [`Missing`] where there is no `go`.
     pub fn start(bucket: &str) -> Result<Self, Missing> {
-        let program = cache::folder("s3", MODULE, |folder| {
-            let mut install = Command::new("go");
-            install.args(["install", MODULE]).env("GOBIN", folder);
-            cache::download(&mut install).map(drop)
-        })?;
+        let program = tools::of_go(MODULE)?;
         let objects = tempfile::tempdir().unwrap().keep();
         fs::create_dir(objects.join(bucket)).unwrap();
         let address = free_address();
-        let program = program.join("versitygw").display().to_string();
+        let program = program.display().to_string();
         let folder = objects.display().to_string();
         let listen = address.to_string();
         let command = [
