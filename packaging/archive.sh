@@ -5,13 +5,17 @@
 #   cargo build --profile dist --features top,fleet --locked && sh packaging/archive.sh
 #   sh packaging/archive.sh debug               # of another profile's program, to try the archive
 #
+# For machines of any age, a static program: `cargo build … --target x86_64-unknown-linux-musl`, and CQLENS_TARGET=x86_64-unknown-linux-musl.
+# packages.sh and sbom.sh go on from there.
+#
 # Leaves target/archive/cqlens-VERSION-TARGET.tar.gz and the same with .sha256 behind it. The same program makes the same archive, byte for byte:
 # times, owners and order are fixed.
 set -eu
 cd "$(dirname "$0")/.."
 
 profile=${1:-dist}
-built=${CARGO_TARGET_DIR:-target}/$profile/cqlens
+target=${CQLENS_TARGET:-}
+built=${CARGO_TARGET_DIR:-target}/${target:+$target/}$profile/cqlens
 out=${CQLENS_ARCHIVE_DIR:-target/archive}
 
 [ -x "$built" ] || {
@@ -19,8 +23,7 @@ out=${CQLENS_ARCHIVE_DIR:-target/archive}
     exit 2
 }
 version=$("$built" --version | cut -d ' ' -f 2)
-target=$(rustc -vV | sed -n 's/^host: //p')
-name=cqlens-$version-$target
+name=cqlens-$version-${target:-$(rustc -vV | sed -n 's/^host: //p')}
 
 mkdir -p "$out"
 scratch=$(mktemp -d)
@@ -30,7 +33,7 @@ cp "$built" LICENSE README.md CHANGELOG.md "$scratch/$name/"
 cp -R docs "$scratch/$name/"
 # The units and scripts that the documentation names.
 mkdir "$scratch/$name/examples"
-cp -R examples/deploy "$scratch/$name/examples/"
+cp -R examples/deploy examples/prometheus examples/grafana "$scratch/$name/examples/"
 mkdir "$scratch/$name/completions" "$scratch/$name/man"
 for shell in bash zsh fish; do
     "$built" completions "$shell" >"$scratch/$name/completions/cqlens.$shell"
