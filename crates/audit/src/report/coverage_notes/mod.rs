@@ -103,42 +103,42 @@ fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)
     );
     say(
         coverage.unparsed,
-        "statement",
-        "statements",
-        "could not be parsed and are counted without their partitions",
+        "statement that could not be parsed is",
+        "statements that could not be parsed are",
+        "counted without partitions",
     );
     say(
         coverage.patterns_overflowed,
-        "execution",
-        "executions",
-        "of other statements are counted together: there was not enough room for each of them, and the \
+        "execution of another statement is",
+        "executions of other statements are",
+        "counted together: there was not enough room for each of them, and the \
             least costly were evicted first",
     );
     say(
         coverage.markers_disagreed,
-        "execution",
-        "executions",
-        "were of prepared statements whose partition key markers differ between the server's metadata and \
+        "execution was",
+        "executions were",
+        "of prepared statements whose partition key markers differ between the server's metadata and \
          the text and schema: the server's metadata was used",
     );
     say(
         coverage.patterns_collided,
-        "execution",
-        "executions",
-        "of templates whose fingerprint collides with another one are counted together as other statements",
+        "execution of a template whose fingerprint collides with another one is",
+        "executions of templates whose fingerprint collides with another one are",
+        "counted together as other statements",
     );
     say(
         coverage.tables_overflowed,
-        "read or write",
-        "reads and writes",
-        "are not in the figures of their tables: there was not enough room for all tables, and the least \
+        "read or write is",
+        "reads and writes are",
+        "not in the figures of tables: there was not enough room for all tables, and the least \
             used were evicted first",
     );
     say(
         coverage.indexed_columns_overflowed,
-        "read or write",
-        "reads and writes",
-        "of indexed columns are not in the figures of their columns: there were too many such columns",
+        "read or write of an indexed column is",
+        "reads and writes of indexed columns are",
+        "not in the figures of columns: there were too many such columns",
     );
 }
 
@@ -148,7 +148,7 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.reads_forgotten,
         "read",
         "reads",
-        "could not be followed to its last page: too many reads were paging at once, or the statement was \
+        "could not be followed to the last page: too many reads were paging at once, or the statement was \
             not executed again in the window in which they ended",
     );
     say(
@@ -165,9 +165,9 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
     );
     say(
         coverage.not_related,
-        "request",
-        "requests",
-        "were not compared with earlier ones: there were more per second than `sequence-budget` allows \
+        "request was",
+        "requests were",
+        "not compared with earlier ones: there were more per second than `sequence-budget` allows \
             the audit to compare. The frequency of operations of several statements is estimated from the \
             others",
     );
@@ -181,9 +181,9 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
     );
     say(
         coverage.row_values_forgotten,
-        "value",
-        "values",
-        "of rows were evicted before it was clear whether the client reads by them: joins may have more \
+        "value of a row was",
+        "values of rows were",
+        "evicted before it was clear whether the client reads by them: joins may have more \
             reads than were seen",
     );
 }
@@ -194,20 +194,20 @@ fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.responses_lost,
         "answer",
         "answers",
-        "could not be decoded or were left out: their latency, rows and warnings are missing",
+        "could not be decoded or had to be left out: latency, rows and warnings are missing",
     );
     say(
         coverage.rows_unknown,
         "answer",
         "answers",
-        "too long to be read as a whole did not contain the number of rows at the beginning: their rows \
-            are missing",
+        "too long to be read as a whole did not contain the number of rows at the beginning: rows are \
+            missing",
     );
     say(
         coverage.unanswered,
         "request",
         "requests",
-        "had no response when their connection ended or their window closed",
+        "had no response when the connection ended or the window closed",
     );
 }
 
@@ -330,7 +330,7 @@ mod tests {
             "2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was \
                 behind; all of them were forwarded.",
             "12 requests could not be decoded; they were forwarded unchanged.",
-            "31 requests had no response when their connection ended or their window closed.",
+            "31 requests had no response when the connection ended or the window closed.",
             "2 connections were forwarded without being audited: TLS on a port expected to be plain.",
             "3 connections failed because of TLS with the node.",
             "5 connections were refused: max-connections allowed no more.",
