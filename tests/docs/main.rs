@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod archive;
 #[path = "../../crates/audit/tests/words/mod.rs"]
 mod avoided;
 mod commands;

@@ -27,7 +27,6 @@ mod local_users;
 mod log;
 mod logins;
 mod long_bodies;
-mod manifests;
 mod metrics;
 mod operators;
 mod outages;

@@ -18,3 +18,40 @@ pub fn of_go(module: &str) -> Result<PathBuf, Missing> {
     })?;
     Ok(folder.join(name))
 }
+
+/// A program of a package on PyPI, such as `tool` of `tool==1.2.3`.
+///
+/// # Errors
+/// [`Missing`] where there is no `python3`, or no network.
+pub fn of_python(package: &str, program: &str) -> Result<PathBuf, Missing> {
+    let (name, _version) = package.split_once("==").unwrap();
+    let folder = cache::folder(&format!("tool-{name}"), package, |folder| {
+        cache::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        let mut pip = Command::new(folder.join("bin/pip"));
+        pip.args(["install", "--no-input", "--quiet", package]);
+        cache::download(&mut pip).map(drop)
+    })?;
+    Ok(folder.join("bin").join(program))
+}
+
+/// A program of cargo out of its package, such as `cargo-tool@1.2.3`: as a debug build, which takes half the time.
+///
+/// # Errors
+/// [`Missing`] where there is no network.
+pub fn of_cargo(package: &str) -> Result<PathBuf, Missing> {
+    let (name, _version) = package.split_once('@').unwrap();
+    let folder = cache::folder(&format!("tool-{name}"), package, |folder| {
+        let mut install = Command::new("cargo");
+        install
+            .args(["install", package, "--locked", "--quiet", "--debug", "--root"])
+            .arg(folder);
+        // What this build is built with is none of its business.
+        install
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_TARGET_DIR", folder.join("build"));
+        cache::download(&mut install).map(drop)?;
+        std::fs::remove_dir_all(folder.join("build")).unwrap();
+        Ok(())
+    })?;
+    Ok(folder.join("bin").join(name))
+}
