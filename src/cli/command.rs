@@ -10,7 +10,7 @@ use super::demo;
 use super::top;
 use super::{
     colour::When,
-    completions, diff, explain,
+    completions, diff, explain, health,
     log::LogFormat,
     man, proxy, replay, report, rules,
     settings::{self, Settings, Sources},
@@ -111,6 +111,7 @@ pub(super) enum Command {
     Demo(demo::Args),
     #[cfg(feature = "top")]
     Top(top::Args),
+    Health(health::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

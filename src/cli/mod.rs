@@ -17,6 +17,7 @@ mod explain;
 mod fleet;
 mod format;
 mod hash_key;
+mod health;
 mod help;
 mod limits;
 mod log;
@@ -107,6 +108,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Demo(args) => demo::run(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
+        Command::Health(args) => health::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

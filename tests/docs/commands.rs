@@ -12,7 +12,7 @@ use crate::{
 /// another one adds it here.
 const STAND_INS: &str = "
     fqltool() { while IFS= read -r line; do printf '%s\\n' \"$line\"; done <fqltool-dump.txt; }
-    for name in cargo curl gzip jq kubectl openssl sudo systemctl tar tcpdump zcat; do
+    for name in cargo curl docker gzip helm jq kubectl openssl sh sudo systemctl tar tcpdump zcat; do
         eval \"$name() { :; }\"
     done";
 

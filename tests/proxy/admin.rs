@@ -56,7 +56,7 @@ pub(crate) fn post(admin: SocketAddr, path: &str) -> Answer {
 }
 
 /// A proxy with an admin listener, before a node that never answers.
-fn with_admin(arguments: &[&str]) -> (Proxy, SocketAddr) {
+pub(crate) fn with_admin(arguments: &[&str]) -> (Proxy, SocketAddr) {
     let silent = Node::start(|mut connection| {
         let _ = connection.read_to_end(&mut Vec::new());
     });

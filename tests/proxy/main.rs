@@ -19,6 +19,7 @@ mod files;
 mod floods;
 mod forwarding;
 mod handover;
+mod healthcheck;
 mod judging;
 mod keeping;
 mod limits;

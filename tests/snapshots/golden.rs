@@ -271,3 +271,15 @@ fn a_later_version_is_refused_and_what_wrote_it_is_said() {
         .to_string();
     assert!(error.starts_with("unknown snapshot format"), "{error}");
 }
+
+/// As an earlier program sees a snapshot after it was put back in the place of a later one.
+#[test]
+fn fields_that_a_later_version_has_added_are_passed_over() {
+    let snapshot = small();
+    let mut later = json(&snapshot);
+    later["invented"] = 1.into();
+    for part in ["/window", "/window/coverage", "/window/patterns/0", "/cluster"] {
+        later.pointer_mut(part).unwrap()["invented"] = serde_json::json!({ "of": [1, 2] });
+    }
+    assert_eq!(Snapshot::read(later.to_string().as_bytes()).unwrap(), snapshot);
+}

@@ -197,7 +197,7 @@ impl Args {
 
 /// Where the admin listener is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AdminAddress {
+pub(in crate::cli) enum AdminAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }

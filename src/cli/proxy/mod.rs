@@ -38,7 +38,7 @@ use std::{
 
 use anyhow::Context;
 
-pub(super) use args::Args;
+pub(super) use args::{AdminAddress, Args};
 use inherited::Inherited;
 use reading::ReadAgain;
 use start::{ProxySetup, start};
