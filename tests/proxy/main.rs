@@ -44,6 +44,7 @@ mod routes;
 mod secrets;
 mod settings;
 mod shadow;
+mod shadow_choice;
 mod shadow_faults;
 mod silence;
 mod slow_answers;
