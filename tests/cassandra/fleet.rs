@@ -31,6 +31,8 @@ struct Fleet {
     folder: tempfile::TempDir,
     /// Where the store is reached: the auditing proxy.
     entrance: SocketAddr,
+    /// Further keys of its URL, such as what verifies its certificate.
+    keys: String,
 }
 
 impl Fleet {
@@ -38,10 +40,11 @@ impl Fleet {
         let password = self.folder.path().join("password");
         fs::write(&password, LOGIN.1).unwrap();
         format!(
-            "cassandra://{}/fleet?username={}&password-file={}",
+            "cassandra://{}/fleet?username={}&password-file={}{}",
             self.entrance,
             LOGIN.0,
-            password.display()
+            password.display(),
+            self.keys
         )
     }
 
@@ -117,30 +120,15 @@ fn a_fleet_writes_to_cassandra_as_cqlens_itself_would_have_it() {
             .unwrap()
     });
     let applications = runtime.block_on(applications());
-    let fleet = Fleet {
+    let mut fleet = Fleet {
         runtime,
         applications,
         folder: tempfile::tempdir().unwrap(),
         entrance: free_address(),
-    };
-    let audit = |name: &str| {
-        let report = fleet.path(name);
-        let password = fleet.path("password");
-        fleet.sink();
-        let arguments = [
-            "--report",
-            &report,
-            "--username",
-            LOGIN.0,
-            "--password-file",
-            &password,
-            "--window",
-            "1s",
-        ];
-        Proxy::start_at(fleet.entrance, PROGRAM, store, &arguments)
+        keys: String::new(),
     };
 
-    let auditing = audit("audit.json");
+    let auditing = audit(&fleet, store, "audit.json", &[]);
     let members = ["checkout-1", "checkout-2", "search-1"].map(|name| fleet.member(name));
     for member in members {
         fleet.send(&member, 40);
@@ -171,11 +159,36 @@ fn a_fleet_writes_to_cassandra_as_cqlens_itself_would_have_it() {
     );
     let error = fleet.report().unwrap_err();
     assert!(error.contains("cannot read cassandra://"), "{error}");
-    let auditing = audit("later.json");
+
+    // By TLS, with a certificate that is verified.
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let [certificate, key, stranger] = ["own.pem", "own.key", "other.pem"].map(|name| fleet.path(name));
+    fs::write(&certificate, own.cert.pem()).unwrap();
+    fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    fs::write(&stranger, other.cert.pem()).unwrap();
+    let tls = ["--client-tls-cert", &certificate, "--client-tls-key", &key];
+    let auditing = audit(&fleet, store, "later.json", &tls);
+    for wrong in [String::new(), format!("&tls-ca={stranger}")] {
+        fleet.keys = wrong;
+        let error = fleet.report().unwrap_err();
+        assert!(error.contains("cannot read cassandra://"), "{error}");
+    }
+    fleet.keys = format!("&tls-ca={certificate}");
     assert_eq!(fleet.member("search-3").stop(LIMIT).code, 0);
     let found = fleet.report().unwrap();
     assert_eq!(found["window"]["sources"].as_array().unwrap().len(), 5);
     assert_eq!(auditing.stop(LIMIT).code, 0);
+}
+
+/// The proxy that audits what the fleet sends to its store.
+fn audit(fleet: &Fleet, store: SocketAddr, report: &str, more: &[&str]) -> Proxy {
+    let report = fleet.path(report);
+    let password = fleet.path("password");
+    fs::write(&password, LOGIN.1).unwrap();
+    let login = ["--username", LOGIN.0, "--password-file", &password];
+    let arguments = [&["--report", &report, "--window", "1s"], &login[..], more].concat();
+    Proxy::start_at(fleet.entrance, PROGRAM, store, &arguments)
 }
 
 async fn applications() -> Node {
