@@ -111,5 +111,6 @@ fn process() -> Process {
         nodes_down: 0,
         certificates: Vec::new(),
         usage: Usage::default(),
+        exports: None,
     }
 }

@@ -41,6 +41,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_client",
                     "cqlens_fleet",
                     "cqlens_node",
+                    "cqlens_otlp",
                     "cqlens_proxy",
                     "cqlens_rehearse",
                     "cqlens_sniff",
@@ -76,6 +77,8 @@ const ARROWS: &[Arrows] = &[
                 "metrics",
                 &[
                     "cqlens_admin",
+                    // Another form of the same numbers.
+                    "cqlens_otlp",
                     // How much waits for a sink.
                     "sink",
                     // Of captures nothing but names and counts.

@@ -48,6 +48,18 @@ pub(super) struct SinkArgs {
 }
 
 impl SinkArgs {
+    /// Whether a store can be opened, which connects to nothing.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Some(address) = &self.sink else {
+            return Ok(());
+        };
+        let opened = open(address).with_context(|| format!("cannot use the sink {address}"));
+        opened.map(drop)
+    }
+
     /// Opens the spool, if there is a sink; whether the sink can be reached is seen later, and does not matter to a proxy.
     ///
     /// # Errors
@@ -56,7 +68,7 @@ impl SinkArgs {
         let Some(address) = self.sink.clone() else {
             return Ok(None);
         };
-        open(&address).with_context(|| format!("cannot use the sink {address}"))?;
+        self.check()?;
         let folder = self.spool_folder()?;
         let settings = SpoolSettings {
             folder: folder.clone(),

@@ -27,6 +27,8 @@ mod login;
 mod man;
 mod nearest;
 mod observer;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod output;
 mod process;
 mod proxy;

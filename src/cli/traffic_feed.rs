@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+#[cfg(feature = "otlp")]
+use super::otlp::{Events, FindingEvents};
 use crate::metrics::{SeriesLimits, Traffic};
 use cqlens_audit::{report::Report, window::Window};
 
@@ -16,6 +18,9 @@ pub(super) struct TrafficFeed {
     published: Published,
     /// Whether anybody can ask for the findings: judging takes time.
     wants_findings: bool,
+    /// Who is told of findings that are new.
+    #[cfg(feature = "otlp")]
+    events: Option<FindingEvents>,
 }
 
 impl TrafficFeed {
@@ -27,6 +32,8 @@ impl TrafficFeed {
             traffic,
             published: Arc::clone(&published),
             wants_findings,
+            #[cfg(feature = "otlp")]
+            events: None,
         };
         (feed, published)
     }
@@ -34,6 +41,15 @@ impl TrafficFeed {
     /// For nobody.
     pub(super) fn unread() -> Self {
         Self::begin(false).0
+    }
+
+    /// With what tells of findings, if somebody `is_told`.
+    #[cfg(feature = "otlp")]
+    pub(super) fn telling(mut self, is_told: bool) -> (Self, Events) {
+        let (tell, events) = FindingEvents::begin();
+        self.events = is_told.then_some(tell);
+        self.wants_findings |= is_told;
+        (self, events)
     }
 
     pub(super) fn wants_findings(&self) -> bool {
@@ -49,6 +65,10 @@ impl TrafficFeed {
         let findings = report.findings.iter();
         self.traffic
             .find(findings.map(|finding| (finding.rule, finding.severity)));
+        #[cfg(feature = "otlp")]
+        if let Some(events) = &mut self.events {
+            events.tell(report);
+        }
     }
 
     #[cfg(feature = "fleet")]

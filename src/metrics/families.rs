@@ -299,6 +299,13 @@ pub const FAMILIES: &[Family] = &[
         all.traffic.sink.map_or(Ok(()), |sink| out.count(sink.failures))
     }),
     // The process.
+    counter("cqlens_otlp_exports", "Exports to an OpenTelemetry collector by result: whether it has taken everything. No series where there is none.", |all, out| {
+        all.process.exports.map_or(Ok(()), |exports| {
+            out.count_of(&[("result", "taken")], exports.taken)?;
+            out.count_of(&[("result", "failed")], exports.failed)
+        })
+    })
+    .by(&["result"]),
     gauge("cqlens_state", "1 for the state of the process, 0 for the others: waiting for the cluster, accepting clients, draining.", |all, out| {
         let is = match all.process.status.state {
             ReadyState::Waiting => "waiting",

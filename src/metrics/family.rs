@@ -63,6 +63,26 @@ impl Family {
         [self.name, &unit, ending].concat()
     }
 
+    /// As a collector takes it: units in UCUM, and names without them.
+    #[cfg(feature = "otlp")]
+    pub(super) fn otlp(&self, points: Vec<cqlens_otlp::Point>) -> cqlens_otlp::Metric {
+        cqlens_otlp::Metric {
+            name: self.name,
+            description: self.help,
+            unit: match self.unit {
+                Some(Unit::Bytes) => "By",
+                Some(Unit::Seconds) => "s",
+                _ => "",
+            },
+            kind: match self.kind {
+                Kind::Counter => cqlens_otlp::Kind::Sum,
+                Kind::Gauge => cqlens_otlp::Kind::Gauge,
+                Kind::Histogram => cqlens_otlp::Kind::Histogram,
+            },
+            points,
+        }
+    }
+
     pub(super) const fn in_bytes(mut self) -> Self {
         self.unit = Some(&BYTES);
         self

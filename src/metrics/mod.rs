@@ -23,7 +23,7 @@ use prometheus_client::{
 pub use families::FAMILIES;
 pub use family::{Family, Kind};
 pub use latency::BOUNDS_US;
-pub use process::{Certificate, Process, Usage};
+pub use process::{Certificate, Exports, Process, Usage};
 pub use traffic::{SeriesLimits, Traffic};
 
 use cqlens_admin::Exposition;
@@ -51,6 +51,18 @@ impl Metrics {
         written.expect("a string takes everything");
         exposed
     }
+
+    /// All families for a collector of OpenTelemetry, without those that have no series.
+    #[cfg(feature = "otlp")]
+    pub fn points(&self) -> Vec<cqlens_otlp::Metric> {
+        let measured = FAMILIES.iter().map(|family| {
+            let mut points = Vec::new();
+            let taken = (family.samples)(self, &mut Samples::Points(&mut points));
+            taken.expect("a list takes everything");
+            family.otlp(points)
+        });
+        measured.filter(|metric| !metric.points.is_empty()).collect()
+    }
 }
 
 impl Collector for Metrics {
@@ -62,7 +74,7 @@ impl Collector for Metrics {
                 family.unit,
                 family.kind.metric_type(),
             )?;
-            (family.samples)(self, &mut Samples(samples))?;
+            (family.samples)(self, &mut Samples::Text(samples))?;
         }
         Ok(())
     }

@@ -22,6 +22,17 @@ pub struct Process {
     pub certificates: Vec<Certificate>,
     /// What the operating system says.
     pub usage: Usage,
+    /// What became of exports to a collector of OpenTelemetry; none where there were none.
+    pub exports: Option<Exports>,
+}
+
+/// Exports since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exports {
+    /// The collector has taken everything.
+    pub taken: u64,
+    /// It has not.
+    pub failed: u64,
 }
 
 /// A certificate that cqlens presents.

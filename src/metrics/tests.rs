@@ -53,6 +53,7 @@ fn process() -> Process {
             file: "/etc/\"cqlens\"\n.pem".to_owned(),
             expires: 1_800_000_000,
         }],
+        exports: None,
         usage: Usage {
             cpu_seconds: Some(1.5),
             ..Usage::default()

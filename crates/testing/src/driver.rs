@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::process::Supervised;
-use super::{Missing, cache};
+use super::{Missing, cache, tools};
 
 /// Far beyond what a run takes on a busy machine (about 10 s).
 const DONE_WITHIN: Duration = Duration::from_secs(300);
@@ -120,21 +120,10 @@ impl Driver {
     /// # Errors
     /// [`Missing`] where there is no `go`.
     pub fn go_tagged(program: &str, tag: &str) -> Result<Self, Missing> {
-        let source = source("go");
-        let folder = cache::folder("go", &(go_recipe(&source, program) + tag), |folder| {
-            let mut modules = Command::new("go");
-            cache::download(modules.args(["mod", "download"]).current_dir(&source))?;
-            let mut build = Command::new("go");
-            build
-                .args(["build", "-tags", tag, "-o"])
-                .arg(folder.join("driver"))
-                .arg(format!("./{program}"))
-                .current_dir(&source);
-            cache::run(&mut build).map(|_| ())
-        })?;
+        let built = tools::of_go_source("go", &source("go"), program, tag)?;
         Ok(Self {
             name: "go",
-            command: vec![text(&folder.join("driver"))],
+            command: vec![text(&built)],
         })
     }
 
@@ -177,17 +166,6 @@ impl Driver {
             .map(str::to_owned)
             .collect()
     }
-}
-
-/// All that the program is built from.
-fn go_recipe(source: &Path, program: &str) -> String {
-    let folder = std::fs::read_dir(source.join(program)).unwrap();
-    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "go"));
-    files.sort();
-    let modules = ["go.mod", "go.sum"].map(|file| source.join(file));
-    let read = |file: &PathBuf| std::fs::read_to_string(file).unwrap();
-    modules.iter().chain(&files).map(read).collect()
 }
 
 /// Where the programs in a language are.

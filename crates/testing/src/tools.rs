@@ -1,6 +1,9 @@
 //! Programs that tests check their files with, each built or installed once into the cache.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::{Missing, cache};
 
@@ -17,6 +20,36 @@ pub fn of_go(module: &str) -> Result<PathBuf, Missing> {
         cache::download(&mut install).map(drop)
     })?;
     Ok(folder.join(name))
+}
+
+/// A program out of a folder of a Go module in the checkout, with the files for a build tag. `name` is that of its folder in the cache.
+///
+/// # Errors
+/// [`Missing`] where there is no `go`, or no network.
+pub fn of_go_source(name: &str, module: &Path, folder: &str, tag: &str) -> Result<PathBuf, Missing> {
+    let built = cache::folder(name, &(go_recipe(module, folder) + tag), |built| {
+        let mut modules = Command::new("go");
+        cache::download(modules.args(["mod", "download"]).current_dir(module))?;
+        let mut build = Command::new("go");
+        build
+            .args(["build", "-tags", tag, "-o"])
+            .arg(built.join("program"))
+            .arg(format!("./{folder}"))
+            .current_dir(module);
+        cache::run(&mut build).map(drop)
+    })?;
+    Ok(built.join("program"))
+}
+
+/// All that the program is built from.
+fn go_recipe(source: &Path, program: &str) -> String {
+    let folder = std::fs::read_dir(source.join(program)).unwrap();
+    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "go"));
+    files.sort();
+    let modules = ["go.mod", "go.sum"].map(|file| source.join(file));
+    let read = |file: &PathBuf| std::fs::read_to_string(file).unwrap();
+    modules.iter().chain(&files).map(read).collect()
 }
 
 /// A program of a package on PyPI, such as `tool` of `tool==1.2.3`.

@@ -120,6 +120,9 @@ pub(in crate::cli) struct Args {
     pub(super) admin: Option<AdminAddress>,
     #[command(flatten)]
     pub(super) access: AccessArgs,
+    #[cfg(feature = "otlp")]
+    #[command(flatten)]
+    pub(super) otlp: crate::cli::otlp::OtlpArgs,
     /// Print the settings in force as TOML, and exit
     ///
     /// Each with its origin; passwords are left out.
@@ -183,6 +186,10 @@ impl Args {
         let keeps = [&observer.report, &observer.snapshot_dir, &self.record];
         #[cfg(feature = "fleet")]
         if observer.sink.sink.is_some() {
+            return true;
+        }
+        #[cfg(feature = "otlp")]
+        if self.otlp.otlp.is_some() {
             return true;
         }
         keeps.into_iter().any(Option::is_some) || self.admin.is_some()

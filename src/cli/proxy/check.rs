@@ -50,6 +50,10 @@ fn faults_of_files(args: &mut Args) -> Vec<anyhow::Error> {
     checked.push(observer.hash_key_file.as_deref().map_or(Ok(()), hash_key::check));
     checked.push(args.access.open().map(drop));
     checked.push(args.shadow.check());
+    #[cfg(feature = "fleet")]
+    checked.push(observer.sink.check());
+    #[cfg(feature = "otlp")]
+    checked.push(args.otlp.exporter("").map(drop));
     checked.extend(args.tls.check(&args.first_upstream()));
     checked.into_iter().filter_map(Result::err).collect()
 }

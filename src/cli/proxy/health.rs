@@ -10,6 +10,8 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+#[cfg(feature = "otlp")]
+use super::otlp::ExportCounts;
 use super::{
     super::{
         log::{self, Log},
@@ -60,6 +62,9 @@ pub(super) struct Health {
     pub(super) traffic: Published,
     /// When the process began.
     pub(super) began: Timestamp,
+    /// What became of exports to a collector.
+    #[cfg(feature = "otlp")]
+    pub(super) otlp: ExportCounts,
 }
 
 impl Health {
@@ -106,7 +111,7 @@ impl Health {
         }
     }
 
-    fn metrics(&self) -> Metrics {
+    pub(super) fn metrics(&self) -> Metrics {
         Metrics {
             traffic: self.traffic.load_full(),
             process: Process {
@@ -118,6 +123,10 @@ impl Health {
                 nodes_down: self.admission.outages().len(),
                 certificates: [self.tls.load().certificates(), self.access.certificates()].concat(),
                 usage: usage(self.began),
+                #[cfg(feature = "otlp")]
+                exports: self.otlp.counted(),
+                #[cfg(not(feature = "otlp"))]
+                exports: None,
             },
         }
     }

@@ -12,6 +12,8 @@ mod listener;
 mod nodes;
 mod observed;
 mod opening;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod poll;
 mod reach;
 mod reading;
@@ -88,6 +90,8 @@ pub(super) fn run(
     let judging = settings.judging().clone();
     // An inherited socket may be that of the admin listener.
     let (feed, traffic) = TrafficFeed::begin(args.admin.is_some() || !inherited.is_empty());
+    #[cfg(feature = "otlp")]
+    let (feed, findings) = feed.telling(args.otlp.otlp.is_some());
     let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
         .with_limits(args.observer.limits())
         .feeding(feed);
@@ -113,6 +117,8 @@ pub(super) fn run(
         tls,
         access,
         traffic,
+        #[cfg(feature = "otlp")]
+        findings,
     };
     let ended = runtime.block_on(async {
         let running = start(prepared, mode, outputs, inherited).await?;

@@ -66,6 +66,14 @@ const FIXED: &[&str] = &[
     "shadow-tls-key",
     "shadow-tls-name",
     "shadow-timeout",
+    "sink",
+    "sink-spool",
+    "sink-spool-bytes",
+    "sink-every",
+    "otlp",
+    "otlp-every",
+    "otlp-header-file",
+    "otlp-tls-ca",
 ];
 
 /// What depends on the settings and has been made anew.

@@ -63,6 +63,9 @@ pub(super) struct Running {
     pub(super) writer: ReportWriter,
     pub(super) observed: ObservedTraffic,
     pub(super) shadow: Option<Arc<Shadow>>,
+    /// The way to a collector.
+    #[cfg(feature = "otlp")]
+    pub(super) otlp: Option<super::otlp::Otlp>,
     pub(super) control: Control,
     pub(super) side_queries: SideQueries,
     pub(super) health: Arc<Health>,
@@ -130,6 +133,10 @@ impl Running {
             LastWindowResult::Unwritten => {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
             }
+        }
+        #[cfg(feature = "otlp")]
+        if let Some(otlp) = self.otlp.take() {
+            otlp.end().await;
         }
         let observed = self.observed;
         // Files are written; whatever else this process still does goes on meanwhile.

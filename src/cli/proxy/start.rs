@@ -61,6 +61,8 @@ pub(super) struct ProxySetup {
     pub(super) tls: Tls,
     pub(super) access: Arc<Access>,
     pub(super) traffic: Published,
+    #[cfg(feature = "otlp")]
+    pub(super) findings: crate::cli::otlp::Events,
 }
 
 /// Opens the listeners and begins to serve.
@@ -104,6 +106,8 @@ pub(super) async fn start(
     let is_shared = args.reuse_port || listeners.backlog == Backlog::Leave;
     let admin = (listeners.admin, listeners.admin_file);
     let operators = listen_to_operators((signals, end), admin, is_shared, &health);
+    #[cfg(feature = "otlp")]
+    let otlp = super::otlp::Otlp::begin(&prepared.args.otlp, &name, &health, prepared.findings)?;
     supervisor::ready();
     Ok(Running {
         windows: window_ends(args.observer.window),
@@ -119,6 +123,8 @@ pub(super) async fn start(
         writer,
         observed,
         shadow,
+        #[cfg(feature = "otlp")]
+        otlp,
         control,
         side_queries,
         health,
@@ -195,6 +201,8 @@ fn health(
         traffic: Arc::clone(&prepared.traffic),
         log: prepared.log.clone(),
         began: Timestamp::now(),
+        #[cfg(feature = "otlp")]
+        otlp: super::otlp::ExportCounts::default(),
         admission,
         live,
         queue,

@@ -1,0 +1,151 @@
+//! A collector of OpenTelemetry that gets the metrics, and the findings as they appear.
+
+use std::{collections::HashMap, path::PathBuf, time::Duration};
+
+use anyhow::Context;
+use tokio::sync::mpsc;
+
+use super::{config::positive_duration, login::secret};
+use cqlens_audit::{
+    report::{FindingReport, Report},
+    rules::{Severity, StableId},
+};
+use cqlens_otlp::{Event, Exporter, ExporterSettings, Importance, Resource};
+use cqlens_proxy::files::{self, Limit};
+
+/// Where the collector is.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Operation")]
+pub(super) struct OtlpArgs {
+    /// Send metrics and new findings to an OpenTelemetry collector
+    ///
+    /// By OTLP over HTTP, below a URL such as http://127.0.0.1:4318: all that /metrics has to /v1/metrics, and findings
+    /// to /v1/logs when they first appear or become more severe.
+    #[arg(long, env = "CQLENS_OTLP", value_name = "URL", hide_short_help = true)]
+    pub(super) otlp: Option<String>,
+    /// How often to send metrics to the collector
+    #[arg(long, env = "CQLENS_OTLP_EVERY", value_name = "DURATION", default_value = "60s", value_parser = positive_duration, hide_short_help = true)]
+    pub(super) otlp_every: Duration,
+    /// Read a header to send along from a file, such as `Authorization: Bearer …`
+    #[arg(
+        long,
+        env = "CQLENS_OTLP_HEADER_FILE",
+        value_name = "FILE",
+        requires = "otlp",
+        hide_short_help = true
+    )]
+    otlp_header_file: Option<PathBuf>,
+    /// CA certificates to verify the collector, in PEM, instead of the system's
+    #[arg(
+        long,
+        env = "CQLENS_OTLP_TLS_CA",
+        value_name = "FILE",
+        requires = "otlp",
+        hide_short_help = true
+    )]
+    otlp_tls_ca: Option<PathBuf>,
+}
+
+/// Certificates of authorities.
+const AUTHORITIES: Limit = Limit::new("certificates", 1 << 20);
+
+impl OtlpArgs {
+    /// The way to the collector, for a source of this name; none where no collector is named. Files are read each time.
+    ///
+    /// # Errors
+    /// A URL or files that cannot be used.
+    pub(super) fn exporter(&self, source: &str) -> anyhow::Result<Option<Exporter>> {
+        let Some(endpoint) = &self.otlp else {
+            return Ok(None);
+        };
+        let header = self
+            .otlp_header_file
+            .as_deref()
+            .map(|path| secret(path, "header"));
+        let authorities = self.otlp_tls_ca.as_deref().map(|path| {
+            let read = files::read(path, AUTHORITIES);
+            read.with_context(|| format!("cannot read {}", path.display()))
+        });
+        let settings = ExporterSettings {
+            endpoint: endpoint.clone(),
+            headers: header.transpose()?.unwrap_or_default(),
+            authorities: authorities.transpose()?,
+        };
+        let resource = Resource(vec![
+            ("service.name", "cqlens".to_owned()),
+            ("service.instance.id", source.to_owned()),
+            ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        let exporter = Exporter::new(&settings, resource);
+        exporter
+            .map(Some)
+            .with_context(|| format!("otlp: cannot use {endpoint}"))
+    }
+}
+
+/// Events on their way from the thread that judges to the one that sends.
+pub(super) type Events = mpsc::Receiver<Event>;
+
+/// So many may wait: as many findings as anybody reads. What is found beyond is told with the next window, if there is room then.
+pub(super) const MOST_WAITING: usize = 1_000;
+
+/// Which findings were told, so that each is told once.
+pub(super) struct FindingEvents {
+    told: HashMap<StableId, Severity>,
+    tell: mpsc::Sender<Event>,
+}
+
+impl FindingEvents {
+    pub(super) fn begin() -> (Self, Events) {
+        let (tell, events) = mpsc::channel(MOST_WAITING);
+        let told = HashMap::new();
+        (Self { told, tell }, events)
+    }
+
+    /// Tells what is new in a report, or worse than it was.
+    pub(super) fn tell(&mut self, report: &Report) {
+        for finding in &report.findings {
+            let before = self.told.get(&finding.id);
+            if before.is_some_and(|&before| before >= finding.severity) {
+                continue;
+            }
+            if self.tell.try_send(event(finding, report)).is_ok() {
+                self.told.insert(finding.id, finding.severity);
+            }
+        }
+    }
+}
+
+/// With OpenTelemetry's names for what is of a database.
+fn event(finding: &FindingReport, report: &Report) -> Event {
+    let severity = finding.severity.to_string();
+    let first = finding.patterns.first();
+    let statement = first.and_then(|id| report.patterns.iter().find(|pattern| pattern.id == *id));
+    let attributes = [
+        ("cqlens.rule", Some(finding.rule.to_owned())),
+        ("cqlens.finding.id", Some(finding.id.to_string())),
+        ("cqlens.severity", Some(severity.clone())),
+        ("cqlens.advice", Some(finding.advice.clone())),
+        ("db.system.name", Some("cassandra".to_owned())),
+        ("db.namespace", finding.keyspace.clone()),
+        ("db.collection.name", finding.table.clone()),
+        // A template: it has no values.
+        ("db.query.text", statement.map(|pattern| pattern.cql.clone())),
+    ];
+    let end = report.window.end.as_nanosecond();
+    Event {
+        name: "cqlens.finding",
+        time_ns: u64::try_from(end).unwrap_or_default(),
+        importance: match finding.severity {
+            Severity::High => Importance::Error,
+            Severity::Medium => Importance::Warn,
+            Severity::Low | Severity::Info => Importance::Info,
+        },
+        importance_text: severity,
+        body: finding.title.clone(),
+        attributes: attributes
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect(),
+    }
+}

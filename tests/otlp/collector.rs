@@ -1,0 +1,223 @@
+//! A real collector, built out of its Go modules.
+
+use std::{collections::BTreeMap, fs, net::SocketAddr};
+
+use cqlens_testing::{Missing, available, cache, process::Supervised, proxy::free_address, tools, workspace};
+use serde_json::Value;
+
+use crate::{LIMIT, Shop, address, get, wait_until};
+
+struct Collector {
+    folder: tempfile::TempDir,
+    receives: SocketAddr,
+    shows: SocketAddr,
+    process: Option<Supervised>,
+}
+
+impl Collector {
+    /// A collector that does not run yet.
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            receives: free_address(),
+            shows: free_address(),
+            process: None,
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Missing> {
+        let source = workspace().join("tests/otlp/collector");
+        let program = tools::of_go_source("tool-otel-collector", &source, ".", "")?;
+        let settings = self.folder.path().join("collector.yaml");
+        let written = self.folder.path().join("written.json");
+        fs::write(
+            &settings,
+            settings_of(self.receives, self.shows, &written.display().to_string()),
+        )
+        .unwrap();
+        let command = [
+            program.display().to_string(),
+            format!("--config={}", settings.display()),
+        ];
+        let log = cache::log_file("otel-collector");
+        self.process = Some(Supervised::spawn(&command, &[], &log, None));
+        wait_until("the collector listens", || get(self.shows, "/metrics").is_some());
+        Ok(())
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.receives)
+    }
+
+    /// What Prometheus would read of the collector.
+    fn exposed(&self) -> String {
+        get(self.shows, "/metrics").unwrap()
+    }
+
+    /// What it has written under a name.
+    fn written(&self, name: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.folder.path().join("written.json")).unwrap_or_default();
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| !line[name].is_null()).collect()
+    }
+
+    /// The findings that it was told.
+    fn findings(&self) -> Vec<Value> {
+        let written = self.written("resourceLogs");
+        let scopes = written
+            .iter()
+            .flat_map(|line| line["resourceLogs"].as_array().unwrap());
+        let scopes = scopes.flat_map(|resource| resource["scopeLogs"].as_array().unwrap());
+        let records = scopes.flat_map(|scope| scope["logRecords"].as_array().unwrap());
+        records.cloned().collect()
+    }
+}
+
+fn settings_of(receives: SocketAddr, shows: SocketAddr, file: &str) -> String {
+    format!(
+        "receivers:
+  otlp:
+    protocols:
+      http:
+        endpoint: {receives}
+exporters:
+  file:
+    path: {file}
+    flush_interval: 100ms
+  prometheus:
+    endpoint: {shows}
+    without_scope_info: true
+service:
+  pipelines:
+    metrics:
+      receivers: [otlp]
+      exporters: [file, prometheus]
+    logs:
+      receivers: [otlp]
+      exporters: [file]
+"
+    )
+}
+
+/// Series and their values, without the labels that a collector adds.
+fn series(exposed: &str) -> BTreeMap<String, f64> {
+    let lines = exposed
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let mut labels: Vec<&str> = labels
+                .trim_end_matches('}')
+                .split("\",")
+                .map(|label| label.trim_end_matches('"'))
+                .filter(|label| {
+                    !label.is_empty() && !label.starts_with("job=") && !label.starts_with("instance=")
+                })
+                .collect();
+            labels.sort_unstable();
+            (format!("{name} {labels:?}"), value.parse().unwrap())
+        })
+        .collect()
+}
+
+fn attribute<'record>(record: &'record Value, name: &str) -> Option<&'record str> {
+    let attributes = record["attributes"].as_array().unwrap();
+    let found = attributes.iter().find(|attribute| attribute["key"] == name)?;
+    found["value"]["stringValue"].as_str()
+}
+
+#[test]
+fn a_collector_has_the_series_of_prometheus_and_the_findings() {
+    let mut collector = Collector::new();
+    if available("an OpenTelemetry collector", collector.start()).is_none() {
+        return;
+    }
+    let shop = Shop::open();
+    let admin = address();
+    let proxy = shop.proxy(&collector.url(), &["--admin", &admin]);
+    shop.search(&proxy, 30);
+    let admin: SocketAddr = admin.parse().unwrap();
+    let of_traffic = |series: &BTreeMap<String, f64>| {
+        let counted = series.iter().filter(|(name, _)| {
+            name.starts_with("cqlens_table_")
+                || name.starts_with("cqlens_keyspace_")
+                || name.starts_with("cqlens_findings")
+        });
+        counted
+            .map(|(name, value)| (name.clone(), *value))
+            .collect::<BTreeMap<_, _>>()
+    };
+    // The same names, labels, buckets and values, whichever way they come to Prometheus.
+    let searches = "cqlens_table_requests_total [\"keyspace=\\\"shop\", \"table=\\\"items\"]";
+    wait_until("the collector has what the proxy has", || {
+        let (own, its) = (
+            series(&get(admin, "/metrics").unwrap()),
+            series(&collector.exposed()),
+        );
+        own.get(searches) == Some(&30.0) && of_traffic(&own) == of_traffic(&its)
+    });
+    let (own, its) = (
+        series(&get(admin, "/metrics").unwrap()),
+        series(&collector.exposed()),
+    );
+    let missing: Vec<_> = own.keys().filter(|name| !its.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(
+        own.keys()
+            .any(|name| name.starts_with("cqlens_otlp_exports_total") && name.contains("taken"))
+    );
+
+    wait_until("the finding is told", || !collector.findings().is_empty());
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let findings = collector.findings();
+    let rules: Vec<_> = findings
+        .iter()
+        .filter_map(|found| attribute(found, "cqlens.rule"))
+        .collect();
+    let searches: Vec<_> = findings
+        .iter()
+        .filter(|found| attribute(found, "cqlens.rule") == Some("allow-filtering"))
+        .collect();
+    let severities: Vec<_> = searches.iter().map(|found| &found["severityText"]).collect();
+    // Not with every window: again only if it has become worse.
+    assert!((1..=3).contains(&searches.len()), "{rules:?} {severities:?}");
+    let search = searches[0];
+    assert_eq!(search["eventName"], "cqlens.finding");
+    assert_eq!(attribute(search, "db.namespace"), Some("shop"));
+    assert_eq!(attribute(search, "db.collection.name"), Some("items"));
+    let statement = "SELECT * FROM shop.items WHERE v = ? ALLOW FILTERING";
+    assert_eq!(attribute(search, "db.query.text"), Some(statement));
+    assert!(
+        search["body"]["stringValue"]
+            .as_str()
+            .unwrap()
+            .contains("`shop.items`"),
+        "{search:#}"
+    );
+    let resource = &collector.written("resourceLogs")[0]["resourceLogs"][0]["resource"];
+    assert_eq!(attribute(resource, "service.instance.id"), Some("shop-1"));
+    let all = fs::read_to_string(collector.folder.path().join("written.json")).unwrap();
+    assert!(!all.contains("secret"), "no value leaves the process");
+}
+
+#[test]
+fn a_collector_that_is_away_costs_no_finding_and_no_request() {
+    let mut collector = Collector::new();
+    let shop = Shop::open();
+    let mut proxy = shop.proxy(&collector.url(), &[]);
+    shop.search(&proxy, 30);
+    proxy.wait_for_log("the collector did not take everything");
+    if available("an OpenTelemetry collector", collector.start()).is_none() {
+        return;
+    }
+    proxy.wait_for_log("the collector takes everything again");
+    wait_until("the finding is told", || !collector.findings().is_empty());
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let complaints = ended.log.matches("the collector did not take everything").count();
+    assert_eq!(complaints, 1, "{}", ended.log);
+}

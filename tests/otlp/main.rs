@@ -1,0 +1,98 @@
+//! Metrics and findings on their way to an OpenTelemetry collector: a real one takes them, and has what `/metrics` has.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot be set up has failed"
+)]
+
+mod collector;
+mod refusals;
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
+use cqlens_testing::proxy::{Proxy, free_address};
+use tokio::runtime::Runtime;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A node with a table of items.
+struct Shop {
+    runtime: Runtime,
+    node: Node,
+}
+
+impl Shop {
+    fn open() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let node = runtime.block_on(async {
+            let node = Node::start(Options::default()).await.unwrap();
+            let schema =
+                "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+                CREATE TABLE shop.items (id int PRIMARY KEY, v text);";
+            connect(node.address()).await.script(schema).await.unwrap();
+            node
+        });
+        Self { runtime, node }
+    }
+
+    /// A proxy that sends its figures to `collector` several times a second.
+    fn proxy(&self, collector: &str, more: &[&str]) -> Proxy {
+        let common = [
+            "--otlp",
+            collector,
+            "--otlp-every",
+            "200ms",
+            "--window",
+            "300ms",
+            "--name",
+            "shop-1",
+        ];
+        Proxy::start(PROGRAM, self.node.address(), &[&common[..], more].concat())
+    }
+
+    /// Searches that are a finding.
+    fn search(&self, proxy: &Proxy, times: usize) {
+        self.runtime.block_on(async {
+            let mut client = connect(proxy.address).await;
+            for _search in 0..times {
+                let search = "SELECT * FROM shop.items WHERE v = 'secret' ALLOW FILTERING";
+                client.query(search).await.unwrap();
+            }
+        });
+    }
+}
+
+async fn connect(address: SocketAddr) -> Client {
+    Client::connect(address, &ClientOptions::default()).await.unwrap()
+}
+
+/// The body of what an HTTP server answers, in one piece.
+fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut connection = TcpStream::connect(address).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    connection.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some(body.to_owned())
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn address() -> String {
+    free_address().to_string()
+}
