@@ -2,7 +2,7 @@
 # An archive of a built program for machines that have no Rust: the program, its licence, the README, the documentation, completions
 # and manual pages, and a file with the archive's SHA-256.
 #
-#   cargo build --profile dist --features top,fleet --locked && sh packaging/archive.sh
+#   cargo build --profile dist --features full --locked && sh packaging/archive.sh
 #   sh packaging/archive.sh debug               # of another profile's program, to try the archive
 #
 # For machines of any age, a static program: `cargo build … --target x86_64-unknown-linux-musl`, and CQLENS_TARGET=x86_64-unknown-linux-musl.

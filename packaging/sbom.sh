@@ -17,7 +17,7 @@ scratch=cqlens-sbom-$$
 trap 'rm -f "$scratch.json" proto/"$scratch.json" crates/*/"$scratch.json"' EXIT
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
-cargo cyclonedx --quiet --format json --spec-version 1.5 --features top,fleet --target "$target" --no-build-deps \
+cargo cyclonedx --quiet --format json --spec-version 1.5 --features full --target "$target" --no-build-deps \
     --override-filename "$scratch"
 mkdir -p "$out"
 # Where it was built is nobody's business.
