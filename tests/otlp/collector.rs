@@ -11,6 +11,8 @@ struct Collector {
     folder: tempfile::TempDir,
     receives: SocketAddr,
     shows: SocketAddr,
+    /// Further settings of its listener.
+    listener: String,
     process: Option<Supervised>,
 }
 
@@ -21,6 +23,7 @@ impl Collector {
             folder: tempfile::tempdir().unwrap(),
             receives: free_address(),
             shows: free_address(),
+            listener: String::new(),
             process: None,
         }
     }
@@ -30,11 +33,7 @@ impl Collector {
         let program = tools::of_go_source("tool-otel-collector", &source, ".", "")?;
         let settings = self.folder.path().join("collector.yaml");
         let written = self.folder.path().join("written.json");
-        fs::write(
-            &settings,
-            settings_of(self.receives, self.shows, &written.display().to_string()),
-        )
-        .unwrap();
+        fs::write(&settings, settings_of(self, &written.display().to_string())).unwrap();
         let command = [
             program.display().to_string(),
             format!("--config={}", settings.display()),
@@ -75,13 +74,19 @@ impl Collector {
     }
 }
 
-fn settings_of(receives: SocketAddr, shows: SocketAddr, file: &str) -> String {
+fn settings_of(collector: &Collector, file: &str) -> String {
+    let Collector {
+        receives,
+        shows,
+        listener,
+        ..
+    } = collector;
     format!(
         "receivers:
   otlp:
     protocols:
       http:
-        endpoint: {receives}
+        endpoint: {receives}{listener}
 exporters:
   file:
     path: {file}
@@ -220,4 +225,30 @@ fn a_collector_that_is_away_costs_no_finding_and_no_request() {
     assert_eq!(ended.code, 0, "{}", ended.log);
     let complaints = ended.log.matches("the collector did not take everything").count();
     assert_eq!(complaints, 1, "{}", ended.log);
+}
+
+#[test]
+fn a_collector_with_tls_is_verified() {
+    let mut collector = Collector::new();
+    let path = |name: &str| collector.folder.path().join(name).display().to_string();
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let [certificate, key, stranger] = ["own.pem", "own.key", "other.pem"].map(path);
+    fs::write(&certificate, own.cert.pem()).unwrap();
+    fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    fs::write(&stranger, other.cert.pem()).unwrap();
+    collector.listener = format!("\n        tls: {{cert_file: {certificate}, key_file: {key}}}");
+    if available("an OpenTelemetry collector", collector.start()).is_none() {
+        return;
+    }
+    let url = collector.url().replace("http:", "https:");
+    let shop = Shop::open();
+    let mut wrong = shop.proxy(&url, &["--otlp-tls-ca", &stranger]);
+    wrong.wait_for_log("the collector does not answer: invalid peer certificate");
+    assert_eq!(wrong.stop(LIMIT).code, 0);
+    let proxy = shop.proxy(&url, &["--otlp-tls-ca", &certificate]);
+    wait_until("figures arrive", || {
+        collector.exposed().contains("cqlens_requests_total")
+    });
+    assert_eq!(proxy.stop(LIMIT).code, 0);
 }
