@@ -14,8 +14,8 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use cqlens_testing::{
     available,
+    clouds::Server,
     proxy::{Proxy, free_address},
-    s3,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -240,15 +240,26 @@ fn damaged_objects_are_left_out_and_named() {
 }
 
 #[test]
-fn windows_go_to_an_s3_server_and_come_back() {
-    let Some(server) = available("S3", s3::Server::start("reviews")) else {
-        return;
-    };
+fn windows_go_to_s3_and_come_back() {
+    if let Some(server) = available("S3", Server::s3("reviews")) {
+        windows_go_there_and_come_back(server);
+    }
+}
+
+#[test]
+fn windows_go_to_azure_and_come_back() {
+    if let Some(server) = available("Azure Blob Storage", Server::azure("reviews")) {
+        windows_go_there_and_come_back(server);
+    }
+}
+
+fn windows_go_there_and_come_back(server: Server) {
     let cluster = Cluster::start();
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
-    let arguments = ["--sink", "s3://reviews/cqlens", "--sink-spool", text(&spool)];
-    let from = ["--from", "s3://reviews/cqlens", "--since", "1d"];
+    let store = format!("{}/cqlens", server.url());
+    let arguments = ["--sink", &store, "--sink-spool", text(&spool)];
+    let from = ["--from", &store, "--since", "1d"];
     cluster.watch("proxy-a", 20, &arguments, server.environment());
     cluster.watch("proxy-b", 10, &arguments, server.environment());
     let whole = json(&report(&from, server.environment()));

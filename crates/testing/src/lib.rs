@@ -11,11 +11,11 @@
 
 pub mod cache;
 pub mod cassandra;
+pub mod clouds;
 pub mod driver;
 pub mod namespace;
 pub mod process;
 pub mod proxy;
-pub mod s3;
 pub mod snapshots;
 pub mod tap;
 pub mod tools;

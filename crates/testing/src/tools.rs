@@ -88,3 +88,17 @@ pub fn of_cargo(package: &str) -> Result<PathBuf, Missing> {
     })?;
     Ok(folder.join("bin").join(name))
 }
+
+/// A program of a package on npm, such as `tool` of `tool@1.2.3`.
+///
+/// # Errors
+/// [`Missing`] where there is no `npm`, or no network.
+pub fn of_npm(package: &str, program: &str) -> Result<PathBuf, Missing> {
+    let (name, _version) = package.split_once('@').unwrap();
+    let folder = cache::folder(&format!("tool-{name}"), package, |folder| {
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"]);
+        cache::download(install.arg(folder).arg(package)).map(drop)
+    })?;
+    Ok(folder.join("node_modules/.bin").join(program))
+}
