@@ -33,7 +33,7 @@ cp "$built" LICENSE README.md CHANGELOG.md "$scratch/$name/"
 cp -R docs "$scratch/$name/"
 # The units and scripts that the documentation names.
 mkdir "$scratch/$name/examples"
-cp -R examples/deploy examples/prometheus examples/grafana "$scratch/$name/examples/"
+cp -R examples/deploy examples/prometheus examples/grafana examples/spark "$scratch/$name/examples/"
 mkdir "$scratch/$name/completions" "$scratch/$name/man"
 for shell in bash zsh fish; do
     "$built" completions "$shell" >"$scratch/$name/completions/cqlens.$shell"

@@ -42,6 +42,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_fleet",
                     "cqlens_node",
                     "cqlens_otlp",
+                    "cqlens_parquet",
                     "cqlens_proxy",
                     "cqlens_rehearse",
                     "cqlens_sniff",

@@ -10,7 +10,7 @@ use super::demo;
 use super::top;
 use super::{
     colour::When,
-    completions, diff, explain, health,
+    completions, diff, explain, export, health,
     log::LogFormat,
     man, proxy, replay, report, rules,
     settings::{self, Settings, Sources},
@@ -104,6 +104,7 @@ pub(super) enum Command {
     Replay(Box<replay::Args>),
     Report(Box<report::Args>),
     Diff(diff::Args),
+    Export(export::Args),
     Rules(rules::Args),
     /// Explain statements without a cluster
     Explain(explain::Args),

@@ -13,6 +13,7 @@ mod contract;
 mod demo;
 mod diff;
 mod explain;
+mod export;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod format;
@@ -104,6 +105,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         Command::Replay(args) => replay::run(*args),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Diff(args) => diff::run(&args, settings.judging()),
+        Command::Export(args) => export::run(&args),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]

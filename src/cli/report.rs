@@ -16,9 +16,11 @@ use std::{
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
 
-pub(super) use args::Args;
-use merged::{Choice, Merged};
+pub(super) use args::{Args, SourceArgs};
+use merged::Choice;
+pub(super) use merged::Merged;
 use progress::Progress;
+pub(super) use reading::Visitor;
 
 use super::{format, output::today, rules::unknown, screen};
 use crate::sink;
@@ -43,14 +45,8 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let format = format::chosen(args.format, args.output.as_deref(), Format::Md)?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let choice = Choice {
-        since: args.since,
-        until: args.until,
-        cluster: args.cluster.clone(),
-        strict: args.strict,
-    };
     let comparison = args.comparison.as_deref().map(read_comparison).transpose()?;
-    let mut report = judge(read(args, choice)?, judging)?
+    let mut report = judge(read(&args.source, &mut ())?, judging)?
         .compared(comparison)
         .select(&args.selection);
     if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
@@ -79,13 +75,23 @@ fn has_failed(report: &Report, args: &Args) -> bool {
     is_severe || args.fail_on_new.is_some_and(|severity| report.has_new(severity))
 }
 
-/// The chosen snapshots as one.
-fn read(args: &Args, choice: Choice) -> anyhow::Result<Merged> {
+/// The chosen snapshots as one; `visitor` sees each.
+///
+/// # Errors
+/// As [`Merged::read`], and those of the visitor.
+pub(super) fn read(source: &SourceArgs, visitor: &mut dyn Visitor) -> anyhow::Result<Merged> {
+    let choice = source.choice();
     #[cfg(feature = "fleet")]
-    if let Some(store) = &args.from {
-        return from_store::read(store, choice, &mut Progress::begin("days of sources"));
+    if let Some(store) = &source.from {
+        let progress = &mut Progress::begin("days of sources");
+        return from_store::read(store, choice, visitor, progress);
     }
-    Merged::read(&args.snapshots, choice, &mut Progress::begin("snapshots"))
+    Merged::read(
+        &source.snapshots,
+        choice,
+        visitor,
+        &mut Progress::begin("snapshots"),
+    )
 }
 
 /// The report of snapshots, files or folders of them.
@@ -108,6 +114,7 @@ pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<Read
         let merged = Merged::read(
             &[path.to_owned()],
             Choice::default(),
+            &mut (),
             &mut Progress::begin("snapshots"),
         )?;
         let report = judge(merged, judging)?;

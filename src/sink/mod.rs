@@ -12,6 +12,6 @@ pub use figures::SinkFigures;
 pub use file::{directory, remove_leftovers, replace};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};
-pub use snapshot_file::{SNAPSHOT_ENDINGS, compress, snapshots_in};
+pub use snapshot_file::{SNAPSHOT_ENDINGS, compress, snapshots_in, write_snapshot};
 #[cfg(feature = "fleet")]
 pub use spool::{OpenStore, Spool, SpoolSettings};

@@ -7,6 +7,7 @@ use std::{
     time::SystemTime,
 };
 
+use super::file::replace;
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
 
@@ -73,6 +74,14 @@ impl SnapshotFile {
     pub(super) fn read(&self) -> Result<Snapshot, SnapshotError> {
         Snapshot::read(File::open(&self.path)?)
     }
+}
+
+/// Writes a snapshot as a whole to the file at `path`, which it replaces.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_snapshot(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
+    replace(path, |to| write(snapshot, path, to))
 }
 
 /// Writes a snapshot into a file that ends as this one: compressed, but where the name says that it is plain.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use super::merged::Choice;
 use crate::cli::config::time;
 use cqlens_audit::{
     report::{Format, Selection},
@@ -16,22 +17,8 @@ use cqlens_audit::{
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ENDING)]
 pub(in crate::cli) struct Args {
-    /// Snapshots, folders of them, or recordings
-    ///
-    /// From a folder, the files that end in .cqlens.json.gz or .cqlens.json; from a recording, those in its folder
-    /// snapshots.
-    #[cfg_attr(not(feature = "fleet"), arg(required = true, value_name = "SNAPSHOT"))]
-    #[cfg_attr(
-        feature = "fleet",
-        arg(required_unless_present = "from", value_name = "SNAPSHOT")
-    )]
-    pub(super) snapshots: Vec<PathBuf>,
-    /// Read from the store that proxies write to with --sink
-    ///
-    /// With --since: only the days from then on are read.
-    #[cfg(feature = "fleet")]
-    #[arg(long, value_name = "URL", conflicts_with = "snapshots", requires = "since")]
-    pub(super) from: Option<cqlens_fleet::Address>,
+    #[command(flatten)]
+    pub(super) source: SourceArgs,
     /// Format of the report
     ///
     /// By default, the ending of the output file decides; printed output is Markdown.
@@ -42,22 +29,6 @@ pub(in crate::cli) struct Args {
     /// Otherwise it is printed.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Fail if a snapshot is damaged
-    ///
-    /// By default, a damaged snapshot is left out and listed.
-    #[arg(long)]
-    pub(super) strict: bool,
-    /// Only windows that begin at this time or later
-    ///
-    /// 2026-11-14, 2026-11-14T06:00Z, or 7d for seven days ago.
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
-    pub(super) since: Option<Timestamp>,
-    /// Only windows that begin before this time
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
-    pub(super) until: Option<Timestamp>,
-    /// Only windows of the cluster of this name
-    #[arg(long, value_name = "NAME", help_heading = "Selection", hide_short_help = true)]
-    pub(super) cluster: Option<String>,
     #[command(flatten, next_help_heading = "Selection")]
     pub(super) selection: Selection,
     /// Mark changes since this report (JSON form)
@@ -78,6 +49,54 @@ pub(in crate::cli) struct Args {
     /// Exit with code 1 if such a finding is new or worse than in the baseline
     #[arg(long, value_name = "SEVERITY", requires = "baseline", help_heading = "Review")]
     pub(super) fail_on_new: Option<Severity>,
+}
+
+/// Which snapshots are read.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct SourceArgs {
+    /// Snapshots, folders of them, or recordings
+    ///
+    /// From a folder, the files that end in .cqlens.json.gz or .cqlens.json; from a recording, those in its folder
+    /// snapshots.
+    #[cfg_attr(not(feature = "fleet"), arg(required = true, value_name = "SNAPSHOT"))]
+    #[cfg_attr(
+        feature = "fleet",
+        arg(required_unless_present = "from", value_name = "SNAPSHOT")
+    )]
+    pub(super) snapshots: Vec<PathBuf>,
+    /// Read from the store that proxies write to with --sink
+    ///
+    /// With --since: only the days from then on are read.
+    #[cfg(feature = "fleet")]
+    #[arg(long, value_name = "URL", conflicts_with = "snapshots", requires = "since")]
+    pub(super) from: Option<cqlens_fleet::Address>,
+    /// Fail if a snapshot is damaged
+    ///
+    /// By default, a damaged snapshot is left out and listed.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Only windows that begin at this time or later
+    ///
+    /// 2026-11-14, 2026-11-14T06:00Z, or 7d for seven days ago.
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
+    pub(super) since: Option<Timestamp>,
+    /// Only windows that begin before this time
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Selection")]
+    pub(super) until: Option<Timestamp>,
+    /// Only windows of the cluster of this name
+    #[arg(long, value_name = "NAME", help_heading = "Selection", hide_short_help = true)]
+    pub(super) cluster: Option<String>,
+}
+
+impl SourceArgs {
+    pub(super) fn choice(&self) -> Choice {
+        Choice {
+            since: self.since,
+            until: self.until,
+            cluster: self.cluster.clone(),
+            strict: self.strict,
+        }
+    }
 }
 
 const ENDING: &str = "Examples:

@@ -10,7 +10,7 @@ use jiff::{Timestamp, ToSpan, civil::Date};
 use super::{
     merged::{Choice, Merged},
     progress::Progress,
-    reading::Reading,
+    reading::{Reading, Visitor},
 };
 use crate::cli::{fleet, output::today};
 
@@ -18,29 +18,35 @@ use crate::cli::{fleet, output::today};
 ///
 /// # Errors
 /// A store that cannot be read, and those of [`Reading::finish`].
-pub(super) fn read(address: &Address, choice: Choice, progress: &mut Progress) -> anyhow::Result<Merged> {
+pub(super) fn read(
+    address: &Address,
+    choice: Choice,
+    visitor: &mut dyn Visitor,
+    progress: &mut Progress,
+) -> anyhow::Result<Merged> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("no runtime")?;
-    let reading = runtime.block_on(read_all(address, choice, progress));
+    let reading = runtime.block_on(read_all(address, choice, visitor, progress));
     let (reading, snapshots) = reading.with_context(|| format!("cannot read {address}"))?;
     ensure!(snapshots > 0, "{address} has no snapshot of that span of time");
     reading.finish(snapshots)
 }
 
-async fn read_all(
+async fn read_all<'v>(
     address: &Address,
     choice: Choice,
+    visitor: &'v mut dyn Visitor,
     progress: &mut Progress,
-) -> anyhow::Result<(Reading, usize)> {
+) -> anyhow::Result<(Reading<'v>, usize)> {
     let mut store = fleet::open(address)?;
     let mut to_read = Vec::new();
     for day in days(&choice) {
         let sources = store.sources(day).await?;
         to_read.extend(sources.into_iter().map(|source| (day, source)));
     }
-    let mut reading = Reading::new(choice);
+    let mut reading = Reading::new(choice, visitor)?;
     let mut snapshots = 0;
     for (done, (day, source)) in to_read.iter().enumerate() {
         progress.show(done, to_read.len());

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     progress::Progress,
-    reading::{MOST_ATTEMPTS, Reading, files},
+    reading::{MOST_ATTEMPTS, Reading, Visitor, files},
 };
 use cqlens_audit::{
     report::Timeline,
@@ -49,7 +49,7 @@ impl Choice {
 }
 
 /// Several snapshots as one.
-pub(super) struct Merged {
+pub(in crate::cli) struct Merged {
     pub(super) window: Window,
     pub(super) cluster: Cluster,
     /// The windows one after the other.
@@ -72,11 +72,13 @@ impl Merged {
     pub(super) fn read(
         snapshots: &[PathBuf],
         choice: Choice,
+        visitor: &mut dyn Visitor,
         progress: &mut Progress,
     ) -> anyhow::Result<Self> {
         let mut attempts = 1;
         loop {
-            match Reading::new(choice.clone()).read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
+            let reading = Reading::new(choice.clone(), visitor)?;
+            match reading.read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
                 Some(merged) => return Ok(merged),
                 None => attempts += 1,
             }
@@ -100,15 +102,19 @@ impl Merged {
         merged
     }
 
-    pub(super) fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
+    /// Whether a snapshot is one more, and none of what is counted already; says so of one that is neither wholly.
+    ///
+    /// # Errors
+    /// It is of another cluster.
+    pub(super) fn takes(&mut self, snapshot: &Snapshot, path: &Path) -> anyhow::Result<bool> {
         if self.has_counted(&snapshot.window) {
-            return Ok(());
+            return Ok(false);
         }
         if let Some(source) = self.window.observed.overlap(&snapshot.window.observed) {
             let notice = overlapping(source, path);
             tracing::warn!("{notice}");
             self.window.coverage.notices.insert(notice);
-            return Ok(());
+            return Ok(false);
         }
         if let (Some(ours), Some(theirs)) = (&self.cluster.name, &snapshot.cluster.name) {
             let first = self.first.0.display();
@@ -118,6 +124,11 @@ impl Merged {
                 path.display()
             );
         }
+        Ok(true)
+    }
+
+    /// Adds a snapshot that it takes.
+    pub(super) fn add(&mut self, snapshot: Snapshot, path: &Path) {
         let end = snapshot.window.end;
         if end >= self.window.end {
             self.cluster.update(snapshot.cluster);
@@ -135,7 +146,12 @@ impl Merged {
         self.count_parts(&snapshot.window.sources, snapshot.parts);
         self.timeline.add(&snapshot.window);
         self.window.merge(&snapshot.window);
-        Ok(())
+    }
+
+    /// All of it as one snapshot.
+    pub(in crate::cli) fn into_snapshot(self) -> Snapshot {
+        let schema = self.schema.map_or(String::new(), |(_, text, _)| text);
+        Snapshot::new(self.window, self.cluster, schema, self.first.1)
     }
 
     fn count_parts(&mut self, sources: &BTreeSet<String>, parts: Vec<Timestamp>) {

@@ -37,9 +37,36 @@ pub(super) struct FoundFile {
     is_listed: bool,
 }
 
+/// Who sees each snapshot that is counted, before it is merged with the others.
+pub(in crate::cli) trait Visitor {
+    /// Snapshots are read from the first one on, perhaps once more.
+    ///
+    /// # Errors
+    /// Its own.
+    fn begin(&mut self) -> anyhow::Result<()>;
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// Its own, which end the reading.
+    fn see(&mut self, snapshot: &Snapshot) -> anyhow::Result<()>;
+}
+
+/// Nobody.
+impl Visitor for () {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn see(&mut self, _snapshot: &Snapshot) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
 /// One attempt to read all files.
-pub(super) struct Reading {
+pub(super) struct Reading<'v> {
     choice: Choice,
+    visitor: &'v mut dyn Visitor,
     merged: Option<Merged>,
     damaged: LeftOut,
     later: LeftOut,
@@ -66,17 +93,21 @@ struct CutWindows {
     by_until: Option<(u64, Timestamp)>,
 }
 
-impl Reading {
-    pub(super) fn new(choice: Choice) -> Self {
-        Self {
+impl<'v> Reading<'v> {
+    /// # Errors
+    /// Those of the visitor.
+    pub(super) fn new(choice: Choice, visitor: &'v mut dyn Visitor) -> anyhow::Result<Self> {
+        visitor.begin()?;
+        Ok(Self {
             choice,
+            visitor,
             merged: None,
             damaged: LeftOut::default(),
             later: LeftOut::default(),
             gone: LeftOut::default(),
             error: None,
             cut: CutWindows::default(),
-        }
+        })
     }
 
     /// Reads them. Nothing if one has gone in the meantime and reading may begin anew: what was in it may be in
@@ -105,7 +136,7 @@ impl Reading {
     /// Takes what was read of a snapshot.
     ///
     /// # Errors
-    /// A damaged one where that is an error, and those of [`Merged::add`].
+    /// A damaged one where that is an error, and those of [`Merged::takes`] and of the visitor.
     pub(super) fn take(&mut self, path: &Path, read: Result<Snapshot, SnapshotError>) -> anyhow::Result<()> {
         let snapshot = match read {
             Ok(snapshot) => snapshot,
@@ -116,8 +147,14 @@ impl Reading {
         if !self.choice.has_snapshot(&snapshot) {
             return Ok(());
         }
+        if let Some(merged) = &mut self.merged
+            && !merged.takes(&snapshot, path)?
+        {
+            return Ok(());
+        }
+        self.visitor.see(&snapshot)?;
         match &mut self.merged {
-            Some(merged) => merged.add(snapshot, path)?,
+            Some(merged) => merged.add(snapshot, path),
             None => self.merged = Some(Merged::new(snapshot, path)),
         }
         Ok(())
@@ -300,7 +337,8 @@ mod tests {
         let found = files(&[folder.path().to_owned()]).unwrap();
         fs::remove_file(folder.path().join("2.cqlens.json")).unwrap();
         let read = |may_begin_anew| {
-            let reading = Reading::new(Choice::default());
+            let mut nobody = ();
+            let reading = Reading::new(Choice::default(), &mut nobody).unwrap();
             reading
                 .read(&found, may_begin_anew, &mut Progress::begin("snapshots"))
                 .unwrap()
@@ -316,7 +354,8 @@ mod tests {
         );
         let named = [folder.path().join("2.cqlens.json")];
         assert!(
-            Reading::new(Choice::default())
+            Reading::new(Choice::default(), &mut ())
+                .unwrap()
                 .read(&files(&named).unwrap(), true, &mut Progress::begin("snapshots"))
                 .is_err()
         );

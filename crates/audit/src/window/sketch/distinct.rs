@@ -68,6 +68,12 @@ impl Distinct {
         self.sketch = union([&self.sketch, &other.sketch]).to_sketch(HllType::Hll8);
     }
 
+    /// In the format of Apache DataSketches, which other engines merge.
+    pub fn to_datasketches(&self) -> Vec<u8> {
+        // Four bits for each register instead of eight; more for the few that need them.
+        union([&self.sketch]).to_sketch(HllType::Hll4).serialize()
+    }
+
     /// The estimated number of distinct hashes.
     #[expect(
         clippy::cast_possible_truncation,
@@ -113,9 +119,7 @@ impl PartialEq for Distinct {
 
 impl Serialize for Distinct {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Four bits for each register instead of eight; more for the few that need them.
-        let stored = union([&self.sketch]).to_sketch(HllType::Hll4);
-        STANDARD.encode(stored.serialize()).serialize(serializer)
+        STANDARD.encode(self.to_datasketches()).serialize(serializer)
     }
 }
 

@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+mod columns;
+mod export;
+mod rows;
+
+pub use columns::Column;
+pub use export::{Export, ExportError};
+pub use rows::{FORMAT, TABLES, columns};

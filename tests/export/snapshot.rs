@@ -1,0 +1,62 @@
+//! Several snapshots as one.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Windows, differences, export, refused, report};
+
+/// What a report says of its windows taken together, without when it was made. Which partitions of many that are used alike are on the
+/// list of the busiest depends on the order of merging, within the error that the list states.
+pub(crate) fn said(mut report: Value) -> Value {
+    let parts = report.as_object_mut().unwrap();
+    for varying in ["generated_at", "timeline"] {
+        parts.remove(varying);
+    }
+    for table in parts["tables"].as_array_mut().unwrap() {
+        table.as_object_mut().unwrap().remove("top_partitions");
+    }
+    report
+}
+
+#[test]
+fn a_report_of_merged_days_is_the_report_of_their_windows() {
+    let windows = Windows::new();
+    let merged = windows.path("merged");
+    fs::create_dir(&merged).unwrap();
+    for day in ["2026-01-01", "2026-01-02"] {
+        let sources: Vec<_> = windows
+            .folders()
+            .into_iter()
+            .filter(|folder| folder.to_string_lossy().contains(day))
+            .collect();
+        let file = merged.join(format!("{day}.cqlens.json.gz"));
+        let exported = export(&sources, &["--snapshot", file.to_str().unwrap()]);
+        assert!(exported.status.success(), "{exported:?}");
+    }
+    let (of_days, of_windows) = (said(report(&[merged])), said(report(&windows.folders())));
+    assert_eq!(of_windows["window"]["sources"].as_array().unwrap().len(), 3);
+    let mut found = Vec::new();
+    differences("report", &of_days, &of_windows, &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_name_that_no_report_finds_and_no_form_at_all_are_refused() {
+    let windows = Windows::new();
+    let error = refused(&windows.folders(), &["--snapshot", "merged.json"]);
+    assert!(
+        error.contains("must end in .cqlens.json.gz or .cqlens.json"),
+        "{error}"
+    );
+    let error = refused(&windows.folders(), &[]);
+    assert!(error.contains("--snapshot"), "{error}");
+    let error = refused(
+        &windows.folders(),
+        &["--snapshot", "/no/such/folder/m.cqlens.json"],
+    );
+    assert!(
+        error.contains("cannot write /no/such/folder/m.cqlens.json"),
+        "{error}"
+    );
+}
