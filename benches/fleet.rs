@@ -51,7 +51,7 @@ impl Fleet {
                 let day = day.split('T').next().unwrap_or_default();
                 let folder = fleet.path("snapshots").join(day).join(&source);
                 fs::create_dir_all(&folder)?;
-                SnapshotDir::open(&folder, in_full.clone())?.write(&mut snapshot)?;
+                SnapshotDir::open(&folder, in_full)?.write(&mut snapshot)?;
             }
         }
         Ok(fleet)
