@@ -103,6 +103,7 @@ pub(super) async fn cluster(reader: &mut SystemReader) -> Result<ClusterReading,
         Err(ClientError::Server { .. }) => reader.records("SELECT * FROM system.peers").await?,
         other => other?,
     };
+    let peers: Vec<_> = peers.into_iter().filter(Node::has_joined).collect();
     let partitioner = local.optional_text("partitioner");
     let (product, product_version) = product(reader, &local).await?;
     let mut nodes = vec![Node::of_row(&local)];

@@ -7,6 +7,7 @@ use std::{
 
 use super::Record;
 use cqlens_cql::Product;
+use cqlens_proto::types::CqlValue;
 
 /// What `system.local` and `system.peers` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,6 +77,14 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether a row is one of a node that has joined. That of one that is joining is filled piece by piece, with neither an address for
+    /// clients nor tokens at first; drivers pass over it too.
+    pub fn has_joined(row: &Record) -> bool {
+        let tells = ["native_address", "rpc_address", "tokens"];
+        row.iter()
+            .any(|(column, value)| tells.contains(&column) && *value != CqlValue::Null)
+    }
+
     /// What a row of `system.local`, `system.peers` or `system.peers_v2` says.
     pub fn of_row(row: &Record) -> Self {
         let address = row
@@ -121,6 +130,8 @@ impl Node {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use cqlens_proto::types::CqlType;
 
     fn cluster(asked: &str, nodes: &[(&str, Option<u16>)]) -> Cluster {
         let nodes = nodes.iter().map(|(address, port)| Node {
@@ -137,6 +148,16 @@ mod tests {
 
     fn node_at(cluster: &Cluster, address: &str) -> Option<u16> {
         cluster.node_at(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_row_that_is_being_filled_is_no_node_yet() {
+        let (uuid, inet) = (CqlType::Uuid, CqlType::Inet);
+        let columns = [("host_id", &uuid), ("native_address", &inet)];
+        let (id, address) = (Bytes::from_static(&[7; 16]), Bytes::from_static(&[10, 0, 0, 1]));
+        let row = |cells: [Option<Bytes>; 2]| Record::new(columns, &cells).unwrap();
+        assert!(!Node::has_joined(&row([Some(id.clone()), None])));
+        assert!(Node::has_joined(&row([Some(id), Some(address)])));
     }
 
     #[test]
