@@ -218,7 +218,10 @@ fn show(latencies: &[Latencies]) {
 fn compare(latencies: &[Latencies], length: Duration) {
     for latencies in latencies {
         let name = latencies.name;
-        assert!(latencies.attacked.len() > 500, "{name} was attacked");
+        // A short run shares its machine with other tests, which may leave a driver few requests a second.
+        let least = if length >= LONG { 500 } else { 100 };
+        let attacked = latencies.attacked.len();
+        assert!(attacked > least, "{name} was attacked: {attacked}");
         if length >= LONG {
             let [before, now] = [&latencies.left_alone, &latencies.attacked].map(|all| quantile(all, 990));
             assert!(now <= 2 * before, "{name}: p99 {now} us, {before} us left alone");
