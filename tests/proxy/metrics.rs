@@ -253,6 +253,9 @@ impl Drop for Prometheus {
     }
 }
 
+/// Whether the program can write to a sink and a collector.
+const HAS_OUTPUTS: bool = cfg!(all(feature = "fleet", feature = "otlp"));
+
 /// What the dashboard asks for, of what a proxy without TLS and without executions that it cannot judge has.
 fn queries_of_dashboard() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/grafana/cqlens.json");
@@ -268,9 +271,16 @@ fn queries_of_dashboard() -> Vec<String> {
     });
     with_values
         .filter(|query| {
-            !["cqlens_certificate_expiry", "cqlens_partitions_unknown"]
-                .iter()
-                .any(|other| query.contains(other))
+            let without: &[&str] = match HAS_OUTPUTS {
+                true => &["cqlens_certificate_expiry", "cqlens_partitions_unknown"],
+                false => &[
+                    "cqlens_certificate_expiry",
+                    "cqlens_partitions_unknown",
+                    "cqlens_sink",
+                    "cqlens_otlp",
+                ],
+            };
+            !without.iter().any(|other| query.contains(other))
         })
         .collect()
 }
@@ -280,9 +290,23 @@ async fn a_real_prometheus_scrapes_a_running_proxy_and_answers_the_dashboard() {
     let Some(prometheus) = available("a scrape by Prometheus", program("prometheus")) else {
         return;
     };
-    let (_node, proxy, admin) = with_traffic(&[]).await;
-    once(admin, ORDERS, 21.0);
     let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().display());
+    let spool = folder.path().join("spool").display().to_string();
+    // A collector that is not there.
+    let outputs = [
+        "--sink",
+        &store,
+        "--sink-spool",
+        &spool,
+        "--otlp",
+        "http://127.0.0.1:1",
+        "--otlp-every",
+        "1s",
+    ];
+    let outputs = if HAS_OUTPUTS { &outputs[..] } else { &[] };
+    let (_node, proxy, admin) = with_traffic(outputs).await;
+    once(admin, ORDERS, 21.0);
     let prometheus = Prometheus::start(prometheus, folder.path(), admin, &[]);
     let series = prometheus.once(ORDERS, folder.path());
     assert_eq!(series[0]["value"][1], "21");
