@@ -1,5 +1,5 @@
-//! A day in production, in a minute: a window for each of its 1,440 minutes, while settings are reloaded, certificates renewed, the node
-//! replaced, and the sink and the collector come and go. Nothing grows, and nothing is lost that is not counted.
+//! A day in production, in a minute: a window for each of its 1,440 minutes, while settings are reloaded, certificates renewed, the log rotated, the
+//! node replaced, and the sink and the collector come and go. Nothing grows, and nothing is lost that is not counted.
 //!
 //! `CQLENS_DAY_WINDOW_MS=1000` sets how long a window is, instead of what fits a run of all tests.
 
@@ -264,6 +264,12 @@ impl Day {
             self.authority.renew();
         }
         match minute % 360 {
+            // The log is rotated, as logrotate does it for programs that keep their file open (copytruncate).
+            60 => fs::File::options()
+                .write(true)
+                .open(proxy.log_path())
+                .and_then(|log| log.set_len(0))
+                .unwrap(),
             120 => {
                 self.has_collector.store(false, Ordering::Relaxed);
                 fs::rename(self.path("store"), self.path("away")).unwrap();
