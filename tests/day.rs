@@ -13,7 +13,7 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -27,7 +27,10 @@ use std::{
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck};
-use cqlens_testing::proxy::{Proxy, free_address};
+use cqlens_testing::{
+    process::{descriptors, resident_kib},
+    proxy::{Proxy, free_address, get},
+};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use tokio::{runtime::Runtime, task::JoinHandle};
@@ -148,25 +151,8 @@ fn collector(is_there: Arc<AtomicBool>) -> String {
     url
 }
 
-fn resident_kib(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-fn descriptors(process: u32) -> usize {
-    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
-}
-
 fn metric(admin: SocketAddr, name: &str) -> Option<f64> {
-    let mut connection = TcpStream::connect(admin).ok()?;
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {admin}\r\n\r\n");
-    connection.write_all(request.as_bytes()).ok()?;
-    let mut text = String::new();
-    connection.read_to_string(&mut text).ok()?;
+    let text = get(admin, "/metrics")?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     line.rsplit(' ').next()?.parse().ok()
 }

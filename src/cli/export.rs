@@ -48,7 +48,7 @@ Exit codes:
   2  snapshots that cannot be read or are of different clusters, no window in
      the span of time, an output that cannot be written";
 
-/// Reads, and writes what is asked for.
+/// Reads the snapshots, and writes tables and a merged snapshot.
 ///
 /// # Errors
 /// As `cqlens report`; outputs that cannot be written.

@@ -10,7 +10,7 @@ use cqlens_audit::{
     report::{FindingReport, Report},
     rules::{Severity, StableId},
 };
-use cqlens_otlp::{Event, Exporter, ExporterSettings, Importance, Resource};
+use cqlens_otlp::{Event, Exporter, ExporterSettings, Level, Resource};
 use cqlens_proxy::files::{self, Limit};
 
 /// Where the collector is.
@@ -86,31 +86,34 @@ impl OtlpArgs {
 /// Events on their way from the thread that judges to the one that sends.
 pub(super) type Events = mpsc::Receiver<Event>;
 
-/// So many may wait: as many findings as anybody reads. What is found beyond is told with the next window, if there is room then.
+/// How many events may wait. A finding for which there is no room is sent after a later window.
 pub(super) const MOST_WAITING: usize = 1_000;
 
-/// Which findings were told, so that each is told once.
+/// Sends each finding once, and again if it becomes more severe.
 pub(super) struct FindingEvents {
-    told: HashMap<StableId, Severity>,
-    tell: mpsc::Sender<Event>,
+    sent: HashMap<StableId, Severity>,
+    events: mpsc::Sender<Event>,
 }
 
 impl FindingEvents {
     pub(super) fn begin() -> (Self, Events) {
-        let (tell, events) = mpsc::channel(MOST_WAITING);
-        let told = HashMap::new();
-        (Self { told, tell }, events)
+        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let findings = Self {
+            sent: HashMap::new(),
+            events: sender,
+        };
+        (findings, receiver)
     }
 
-    /// Tells what is new in a report, or worse than it was.
-    pub(super) fn tell(&mut self, report: &Report) {
+    /// Sends the findings of a report that are new or more severe than before.
+    pub(super) fn send_new(&mut self, report: &Report) {
         for finding in &report.findings {
-            let before = self.told.get(&finding.id);
+            let before = self.sent.get(&finding.id);
             if before.is_some_and(|&before| before >= finding.severity) {
                 continue;
             }
-            if self.tell.try_send(event(finding, report)).is_ok() {
-                self.told.insert(finding.id, finding.severity);
+            if self.events.try_send(event(finding, report)).is_ok() {
+                self.sent.insert(finding.id, finding.severity);
             }
         }
     }
@@ -136,12 +139,12 @@ fn event(finding: &FindingReport, report: &Report) -> Event {
     Event {
         name: "cqlens.finding",
         time_ns: u64::try_from(end).unwrap_or_default(),
-        importance: match finding.severity {
-            Severity::High => Importance::Error,
-            Severity::Medium => Importance::Warn,
-            Severity::Low | Severity::Info => Importance::Info,
+        severity: match finding.severity {
+            Severity::High => Level::Error,
+            Severity::Medium => Level::Warn,
+            Severity::Low | Severity::Info => Level::Info,
         },
-        importance_text: severity,
+        severity_text: severity,
         body: finding.title.clone(),
         attributes: attributes
             .into_iter()

@@ -18,7 +18,7 @@ pub(super) struct TrafficFeed {
     published: Published,
     /// Whether anybody can ask for the findings: judging takes time.
     wants_findings: bool,
-    /// Who is told of findings that are new.
+    /// Sends new findings to a collector.
     #[cfg(feature = "otlp")]
     events: Option<FindingEvents>,
 }
@@ -43,12 +43,12 @@ impl TrafficFeed {
         Self::begin(false).0
     }
 
-    /// With what tells of findings, if somebody `is_told`.
+    /// With events for new findings, if they are `wanted`.
     #[cfg(feature = "otlp")]
-    pub(super) fn telling(mut self, is_told: bool) -> (Self, Events) {
-        let (tell, events) = FindingEvents::begin();
-        self.events = is_told.then_some(tell);
-        self.wants_findings |= is_told;
+    pub(super) fn with_events(mut self, wanted: bool) -> (Self, Events) {
+        let (findings, events) = FindingEvents::begin();
+        self.events = wanted.then_some(findings);
+        self.wants_findings |= wanted;
         (self, events)
     }
 
@@ -67,7 +67,7 @@ impl TrafficFeed {
             .find(findings.map(|finding| (finding.rule, finding.severity)));
         #[cfg(feature = "otlp")]
         if let Some(events) = &mut self.events {
-            events.tell(report);
+            events.send_new(report);
         }
     }
 

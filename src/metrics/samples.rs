@@ -37,7 +37,7 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u32: Whole as u64, u64: Whole as u64, usize: Whole as u64, i64: Number as f64, f64: Number as f64);
+numbers!(u32: Int as u64, u64: Int as u64, usize: Int as u64, i64: Double as f64, f64: Double as f64);
 
 impl Samples<'_> {
     /// The only count.
@@ -53,7 +53,7 @@ impl Samples<'_> {
                 sample.encode_counter::<NoLabelSet, _, u64>(&value, None)
             }
             #[cfg(feature = "otlp")]
-            Self::Points(points) => take(points, labels, Value::Whole(value)),
+            Self::Points(points) => take(points, labels, Value::Int(value)),
         }
     }
 
@@ -62,7 +62,7 @@ impl Samples<'_> {
         match self {
             Self::Text(text) => text.encode_counter::<NoLabelSet, _, u64>(&value, None),
             #[cfg(feature = "otlp")]
-            Self::Points(points) => take(points, &[], Value::Number(value)),
+            Self::Points(points) => take(points, &[], Value::Double(value)),
         }
     }
 

@@ -1,11 +1,14 @@
 //! Nothing is left behind: descriptors and memory of a proxy, before and after.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::{support::proxy::Proxy, wire::LIMIT};
+use crate::{
+    support::{
+        process::{descriptors, resident_kib},
+        proxy::Proxy,
+    },
+    wire::LIMIT,
+};
 
 /// What a process holds.
 pub(crate) struct Holds {
@@ -63,18 +66,4 @@ fn until(done: impl Fn() -> bool, what: impl Fn() -> String) {
         assert!(Instant::now() < deadline, "{}", what());
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn descriptors(process: u32) -> usize {
-    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
-}
-
-/// Resident memory.
-pub(crate) fn resident_kib(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }

@@ -10,8 +10,9 @@ use std::{
 };
 
 use crate::{
-    leaks::{Holds, resident_kib},
+    leaks::Holds,
     sight::{End, ScriptedNode, Sight, acquainted, ask, fault, proxy, watch},
+    support::process::resident_kib,
     support::proxy::Proxy,
     wire::{LIMIT, query, void},
 };

@@ -10,14 +10,13 @@ mod collector;
 mod refusals;
 
 use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
-use cqlens_testing::proxy::{Proxy, free_address};
+use cqlens_testing::proxy::{Proxy, free_address, get};
 use tokio::runtime::Runtime;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
@@ -72,17 +71,6 @@ impl Shop {
 
 async fn connect(address: SocketAddr) -> Client {
     Client::connect(address, &ClientOptions::default()).await.unwrap()
-}
-
-/// The body of what an HTTP server answers, in one piece.
-fn get(address: SocketAddr, path: &str) -> Option<String> {
-    let mut connection = TcpStream::connect(address).ok()?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    connection.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).ok()?;
-    let (_, body) = answer.split_once("\r\n\r\n")?;
-    Some(body.to_owned())
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {

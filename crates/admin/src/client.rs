@@ -38,13 +38,13 @@ where
     let (mut requests, connection) = http1::handshake(TokioIo::new(connection)).await?;
     let connection = tokio::spawn(connection);
     let request = Request::get("/readyz").header(header::HOST, "localhost");
-    let request = request.body(Body::empty()).map_err(|_| NotAnswered::Stranger)?;
+    let request = request.body(Body::empty()).map_err(|_| NotAnswered::NotAdmin)?;
     let response = requests.send_request(request).await?;
     let is_ready = response.status().is_success();
     let body = to_bytes(Body::new(response.into_body()), LONGEST_ANSWER).await;
     connection.abort();
-    let body = body.map_err(|_| NotAnswered::Stranger)?;
-    let Answer { state, problems } = serde_json::from_slice(&body).map_err(|_| NotAnswered::Stranger)?;
+    let body = body.map_err(|_| NotAnswered::NotAdmin)?;
+    let Answer { state, problems } = serde_json::from_slice(&body).map_err(|_| NotAnswered::NotAdmin)?;
     Ok(Readiness {
         is_ready,
         state,
@@ -52,7 +52,7 @@ where
     })
 }
 
-/// Why nobody knows how a proxy is.
+/// Why the readiness of a proxy is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnswered {
     /// The connection failed, or what answers speaks TLS or another protocol.
@@ -60,5 +60,5 @@ pub enum NotAnswered {
     Http(#[from] hyper::Error),
     /// Something else answers at that address.
     #[error("what answers is no admin listener of cqlens")]
-    Stranger,
+    NotAdmin,
 }

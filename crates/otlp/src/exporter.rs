@@ -94,7 +94,7 @@ impl Exporter {
             resource_metrics: vec![message::metrics(&self.resource, span, metrics)],
         };
         let answer = self.post(&self.metrics, request.encode_to_vec()).await?;
-        let answer = ExportMetricsServiceResponse::decode(&*answer).map_err(|_| NotExported::Stranger)?;
+        let answer = ExportMetricsServiceResponse::decode(&*answer).map_err(|_| NotExported::NotOtlp)?;
         partly(
             answer
                 .partial_success
@@ -112,7 +112,7 @@ impl Exporter {
             resource_logs: vec![logs],
         };
         let answer = self.post(&self.logs, request.encode_to_vec()).await?;
-        let answer = ExportLogsServiceResponse::decode(&*answer).map_err(|_| NotExported::Stranger)?;
+        let answer = ExportLogsServiceResponse::decode(&*answer).map_err(|_| NotExported::NotOtlp)?;
         partly(
             answer
                 .partial_success
@@ -134,7 +134,7 @@ impl Exporter {
         while let Some(chunk) = response.chunk().await? {
             answer.extend_from_slice(&chunk);
             if answer.len() > LONGEST_ANSWER {
-                return Err(NotExported::Stranger);
+                return Err(NotExported::NotOtlp);
             }
         }
         match status.is_success() {
@@ -183,7 +183,7 @@ pub enum NotUsable {
     /// No URL of the web.
     #[error("expected the URL of a collector, such as http://collector:4318")]
     Endpoint,
-    /// A line that is no header. It may be a secret, so only its number is told.
+    /// A line that is not a header. It may contain a secret, so the message has only its number.
     #[error("line {0} is not `name: value`")]
     Header(usize),
     /// A file without certificates.
@@ -213,7 +213,7 @@ pub enum NotExported {
     },
     /// Something else answers there.
     #[error("what answers does not speak OTLP")]
-    Stranger,
+    NotOtlp,
 }
 
 /// An error of the client says what it did; the cause says what is wrong.

@@ -4,4 +4,4 @@ mod exporter;
 mod message;
 
 pub use exporter::{Exporter, ExporterSettings, NotExported, NotUsable};
-pub use message::{Event, Importance, Kind, Metric, Point, Resource, Value};
+pub use message::{Event, Kind, Level, Metric, Point, Resource, Value};

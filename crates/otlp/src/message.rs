@@ -46,7 +46,7 @@ pub enum Kind {
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What tells it from others of the name.
+    /// Its labels.
     pub attributes: Attributes,
     /// The number.
     pub value: Value,
@@ -56,9 +56,9 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A count.
-    Whole(u64),
+    Int(u64),
     /// Anything else.
-    Number(f64),
+    Double(f64),
     /// Each bucket's upper bound and its count, not added up; the last bound is infinite.
     Buckets {
         /// Of all values.
@@ -76,18 +76,18 @@ pub struct Event {
     /// When, in nanoseconds since 1970.
     pub time_ns: u64,
     /// How much it matters.
-    pub importance: Importance,
-    /// In the words of who sends it: `high`.
-    pub importance_text: String,
+    pub severity: Level,
+    /// The severity of the rule: `high`.
+    pub severity_text: String,
     /// The fact in one sentence.
     pub body: String,
     /// What else there is to say.
     pub attributes: Attributes,
 }
 
-/// How much an event matters, in the protocol's grades.
+/// The severities of OTLP that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Importance {
+pub enum Level {
     /// `ERROR`.
     Error,
     /// `WARN`.
@@ -157,8 +157,8 @@ fn message(metric: Metric, span: Span) -> Message {
 
 fn number(point: Point, span: Span) -> NumberDataPoint {
     let value = match point.value {
-        Value::Whole(value) => number_data_point::Value::AsInt(i64::try_from(value).unwrap_or(i64::MAX)),
-        Value::Number(value) => number_data_point::Value::AsDouble(value),
+        Value::Int(value) => number_data_point::Value::AsInt(i64::try_from(value).unwrap_or(i64::MAX)),
+        Value::Double(value) => number_data_point::Value::AsDouble(value),
         // A histogram without its buckets is its sum.
         Value::Buckets { sum, .. } => number_data_point::Value::AsDouble(sum),
     };
@@ -174,7 +174,7 @@ fn number(point: Point, span: Span) -> NumberDataPoint {
 fn histogram(point: Point, span: Span) -> HistogramDataPoint {
     let (sum, buckets) = match point.value {
         Value::Buckets { sum, buckets } => (sum, buckets),
-        Value::Whole(_) | Value::Number(_) => (0.0, Vec::new()),
+        Value::Int(_) | Value::Double(_) => (0.0, Vec::new()),
     };
     HistogramDataPoint {
         attributes: key_values(&point.attributes),
@@ -194,16 +194,16 @@ fn histogram(point: Point, span: Span) -> HistogramDataPoint {
 }
 
 fn record(event: &Event, observed_ns: u64) -> LogRecord {
-    let severity = match event.importance {
-        Importance::Error => SeverityNumber::Error,
-        Importance::Warn => SeverityNumber::Warn,
-        Importance::Info => SeverityNumber::Info,
+    let severity = match event.severity {
+        Level::Error => SeverityNumber::Error,
+        Level::Warn => SeverityNumber::Warn,
+        Level::Info => SeverityNumber::Info,
     };
     LogRecord {
         time_unix_nano: event.time_ns,
         observed_time_unix_nano: observed_ns,
         severity_number: severity.into(),
-        severity_text: event.importance_text.clone(),
+        severity_text: event.severity_text.clone(),
         body: Some(text(&event.body)),
         attributes: key_values(&event.attributes),
         event_name: event.name.to_owned(),

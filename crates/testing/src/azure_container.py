@@ -1,12 +1,21 @@
-"""Creates a container in an emulator of Azure's blob storage: `create.py http://127.0.0.1:10000 NAME`."""
-import base64, hashlib, hmac, sys, urllib.request
+"""Creates a container in an emulator of Azure's blob storage: its endpoint, the container, the account and its key."""
+import base64
+import hashlib
+import hmac
+import sys
+import urllib.request
 from email.utils import formatdate
-endpoint, container = sys.argv[1:]
-ACCOUNT = "devstoreaccount1"
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+endpoint, container, account, key = sys.argv[1:]
 date, version = formatdate(usegmt=True), "2021-08-06"
-resource = f"/{ACCOUNT}/{ACCOUNT}/{container}\nrestype:container"
-to_sign = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n{resource}"
-signature = base64.b64encode(hmac.new(base64.b64decode(KEY), to_sign.encode(), hashlib.sha256).digest()).decode()
-request = urllib.request.Request(f"{endpoint}/{ACCOUNT}/{container}?restype=container", method="PUT", headers={"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {ACCOUNT}:{signature}", "Content-Length": "0"})
-print(urllib.request.urlopen(request).status)
+# Shared Key of Azure Storage: the verb, twelve empty headers, those of x-ms-, and the resource.
+signed = f"PUT{chr(10) * 12}x-ms-date:{date}\nx-ms-version:{version}\n/{account}/{account}/{container}\nrestype:container"
+signature = hmac.new(base64.b64decode(key), signed.encode(), hashlib.sha256).digest()
+headers = {
+    "x-ms-date": date,
+    "x-ms-version": version,
+    "Authorization": f"SharedKey {account}:{base64.b64encode(signature).decode()}",
+    "Content-Length": "0",
+}
+url = f"{endpoint}/{account}/{container}?restype=container"
+urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers))

@@ -19,6 +19,11 @@ const ACCEPTS_WITHIN: Duration = Duration::from_secs(60);
 const ACCESS_KEY: &str = "cqlens-tests";
 const SECRET_KEY: &str = "cqlens-tests-secret";
 
+/// The account that the emulator has, and its key, which is in its documentation.
+const AZURE_ACCOUNT: &str = "devstoreaccount1";
+const AZURE_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
 /// A server with one bucket; it ends, and its objects go, when it is dropped.
 pub struct Server {
     _process: Supervised,
@@ -35,17 +40,9 @@ impl Server {
         let program = tools::of_go(S3)?;
         let objects = folder_with(bucket);
         let address = free_address();
-        let command = [
-            text(&program),
-            "--access".to_owned(),
-            ACCESS_KEY.to_owned(),
-            "--secret".to_owned(),
-            SECRET_KEY.to_owned(),
-            "--port".to_owned(),
-            address.to_string(),
-            "--quiet".to_owned(),
-            "posix".to_owned(),
-            text(&objects),
+        let (listen, folder) = (address.to_string(), text(&objects));
+        let arguments = [
+            "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", &listen, "--quiet", "posix", &folder,
         ];
         let environment = [
             ("AWS_ENDPOINT_URL", format!("http://{address}")),
@@ -56,7 +53,8 @@ impl Server {
             ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
         ];
         Ok(Self::start(
-            &command,
+            &program,
+            &arguments,
             address,
             &objects,
             format!("s3://{bucket}"),
@@ -73,34 +71,34 @@ impl Server {
         super::program("python3")?;
         let objects = tempfile::tempdir().unwrap().keep();
         let address = free_address();
-        let command = [
-            text(&program),
-            "--blobHost".to_owned(),
+        let (host, port, folder) = (
             address.ip().to_string(),
-            "--blobPort".to_owned(),
             address.port().to_string(),
-            "--location".to_owned(),
             text(&objects),
-            "--silent".to_owned(),
-            "--skipApiVersionCheck".to_owned(),
-            "--disableTelemetry".to_owned(),
+        );
+        let arguments = [
+            "--blobHost",
+            &host,
+            "--blobPort",
+            &port,
+            "--location",
+            &folder,
+            "--silent",
+            "--skipApiVersionCheck",
+            "--disableTelemetry",
         ];
-        // The account that the emulator has, and its key, which is in its documentation.
         let environment = [
-            ("AZURE_STORAGE_ACCOUNT_NAME", "devstoreaccount1".to_owned()),
+            ("AZURE_STORAGE_ACCOUNT_NAME", AZURE_ACCOUNT.to_owned()),
             (
                 "AZURE_STORAGE_ENDPOINT",
-                format!("http://{address}/devstoreaccount1"),
+                format!("http://{address}/{AZURE_ACCOUNT}"),
             ),
             ("AZURE_ALLOW_HTTP", "true".to_owned()),
-            (
-                "AZURE_STORAGE_ACCOUNT_KEY",
-                "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-                    .to_owned(),
-            ),
+            ("AZURE_STORAGE_ACCOUNT_KEY", AZURE_KEY.to_owned()),
         ];
         let server = Self::start(
-            &command,
+            &program,
+            &arguments,
             address,
             &objects,
             format!("az://{container}"),
@@ -112,6 +110,8 @@ impl Server {
             include_str!("azure_container.py"),
             &format!("http://{address}"),
             container,
+            AZURE_ACCOUNT,
+            AZURE_KEY,
         ]);
         cache::run(&mut create)?;
         Ok(server)
@@ -128,13 +128,16 @@ impl Server {
     }
 
     fn start(
-        command: &[String],
+        program: &Path,
+        arguments: &[&str],
         address: SocketAddr,
         objects: &Path,
         url: String,
         environment: &[(&str, String)],
     ) -> Self {
-        let process = Supervised::spawn(command, &[], &cache::log_file("cloud"), Some(objects));
+        let arguments = arguments.iter().map(|&argument| argument.to_owned());
+        let command: Vec<_> = std::iter::once(text(program)).chain(arguments).collect();
+        let process = Supervised::spawn(&command, &[], &cache::log_file("cloud"), Some(objects));
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             assert!(

@@ -59,10 +59,21 @@ pub fn in_a_network_of_its_own(test: &str) {
 /// # Panics
 /// If it fails, with what it says.
 pub fn run_inside(flags: &[&str], test: &str) -> String {
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new("unshare")
-        .args(flags)
-        .arg(program)
+    let mut unshare = Command::new("unshare");
+    unshare.args(flags).arg(std::env::current_exe().unwrap());
+    run_with(unshare, test)
+}
+
+/// Runs an ignored test of this binary in a process in which no other test runs, and returns what it prints.
+///
+/// # Panics
+/// If it fails.
+pub fn run_alone(test: &str) -> String {
+    run_with(Command::new(std::env::current_exe().unwrap()), test)
+}
+
+fn run_with(mut program: Command, test: &str) -> String {
+    let output = program
         .args([test, "--exact", "--ignored", "--nocapture"])
         .env(cache::INSIDE, test.replace("::", "-"))
         .output()

@@ -36,6 +36,21 @@ kill -s KILL "$watcher"
 exit "$status"
 "#;
 
+/// Memory of a process that is in physical memory, in KiB.
+pub fn resident_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// How many file descriptors a process has open.
+pub fn descriptors(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
 /// A running child, its log file, and a scratch folder that goes when the child goes.
 pub struct Supervised {
     supervisor: Child,

@@ -1,5 +1,6 @@
 //! The `cqlens proxy` of this build, as a process of its own, the way an operator runs it.
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::Path;
@@ -203,6 +204,17 @@ impl Proxy {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// The body of what an HTTP server answers, in one piece.
+pub fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut connection = TcpStream::connect(address).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    connection.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some(body.to_owned())
 }
 
 /// An address that nobody has, and that nobody is given who asks for any: its port is below those that

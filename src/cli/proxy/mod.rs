@@ -91,7 +91,7 @@ pub(super) fn run(
     // An inherited socket may be that of the admin listener.
     let (feed, traffic) = TrafficFeed::begin(args.admin.is_some() || !inherited.is_empty());
     #[cfg(feature = "otlp")]
-    let (feed, findings) = feed.telling(args.otlp.otlp.is_some());
+    let (feed, findings) = feed.with_events(args.otlp.otlp.is_some());
     let outputs = Outputs::open(args.observer.report_file(None)?, snapshots, key, judging)?
         .with_limits(args.observer.limits())
         .feeding(feed);

@@ -80,9 +80,9 @@ impl Node {
     /// Whether a row is one of a node that has joined. That of one that is joining is filled piece by piece, with neither an address for
     /// clients nor tokens at first; drivers pass over it too.
     pub fn has_joined(row: &Record) -> bool {
-        let tells = ["native_address", "rpc_address", "tokens"];
+        let columns = ["native_address", "rpc_address", "tokens"];
         row.iter()
-            .any(|(column, value)| tells.contains(&column) && *value != CqlValue::Null)
+            .any(|(column, value)| columns.contains(&column) && *value != CqlValue::Null)
     }
 
     /// What a row of `system.local`, `system.peers` or `system.peers_v2` says.
