@@ -16,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cqlens::sink::{Retention, SnapshotDir};
 use cqlens_audit::window::Detail;
-use cqlens_testing::{Missing, tools, workspace};
+use cqlens_testing::{Missing, spark};
 
 const HOURS: i64 = 48;
 const PROXIES: i64 = 20;
@@ -28,6 +28,8 @@ const MONTH: f64 = 1_000.0 * 30.0 * 24.0;
 
 struct Fleet {
     folder: tempfile::TempDir,
+    /// A folder without snapshots.
+    nothing: tempfile::TempDir,
     windows: u64,
 }
 
@@ -35,6 +37,7 @@ impl Fleet {
     fn new(hours: i64, proxies: i64) -> anyhow::Result<Self> {
         let fleet = Self {
             folder: tempfile::tempdir()?,
+            nothing: tempfile::tempdir()?,
             windows: u64::try_from(hours * proxies)?,
         };
         // They are merged ones.
@@ -89,7 +92,7 @@ fn main() -> anyhow::Result<()> {
     let hours = numbers.first().copied().unwrap_or(HOURS);
     let proxies = numbers.get(1).copied().unwrap_or(PROXIES);
     let fleet = Fleet::new(hours, proxies)?;
-    let (tables, merged) = (fleet.path("tables"), fleet.path("merged"));
+    let tables = fleet.path("tables");
     let mut cqlens = Command::new(env!("CARGO_BIN_EXE_cqlens"));
     cqlens
         .arg("export")
@@ -120,60 +123,32 @@ fn main() -> anyhow::Result<()> {
     let (took, peak) = timed(&mut cqlens)?;
     fleet.row("`cqlens report`", took, Some(peak));
     fleet.row("`cqlens export --parquet`", exported.0, Some(exported.1));
-    match spark() {
-        Err(Missing(why)) => println!("\nSpark is left out because {why}"),
-        Ok(spark) => {
-            // Of nothing: what Spark itself takes to start.
-            let nothing = fleet.path("nothing");
-            fs::create_dir(&nothing)?;
-            let start = spark.run("merge_windows.py", &nothing, &fleet.path("none"))?;
-            println!("| Spark starts and ends | {:.1} s | | | | |", start.as_secs_f64());
-            let took = spark.run("fleet_tables.py", &tables, &fleet.path("made"))?;
-            fleet.row("`fleet_tables.py`, beyond that", took.saturating_sub(start), None);
-            let took = spark.run("merge_windows.py", &fleet.path("snapshots"), &merged)?;
-            fleet.row(
-                "`merge_windows.py`, beyond that",
-                took.saturating_sub(start),
-                None,
-            );
-        }
+    if let Err(Missing(why)) = with_spark(&fleet) {
+        println!("\nSpark is left out because {why}");
     }
     Ok(())
 }
 
-/// Spark's Python.
-struct Spark(PathBuf);
-
-fn spark() -> Result<Spark, Missing> {
-    if Command::new("java").arg("-version").output().is_err() {
-        return Err(Missing("there is no Java".to_owned()));
+fn with_spark(fleet: &Fleet) -> Result<(), Missing> {
+    // Of nothing: what Spark itself takes to start.
+    let start = job("merge_windows.py", fleet.nothing.path(), &fleet.path("none"))?;
+    println!("| Spark starts and ends | {:.1} s | | | | |", start.as_secs_f64());
+    for (name, from) in [("fleet_tables.py", "tables"), ("merge_windows.py", "snapshots")] {
+        let took = job(name, &fleet.path(from), &fleet.path("made"))?;
+        fleet.row(
+            &format!("`{name}`, beyond that"),
+            took.saturating_sub(start),
+            None,
+        );
     }
-    tools::of_python("pyspark==4.0.1", "python").map(Spark)
+    Ok(())
 }
 
-impl Spark {
-    fn run(&self, job: &str, from: &Path, to: &Path) -> anyhow::Result<Duration> {
-        let programs = Path::new(env!("CARGO_BIN_EXE_cqlens"))
-            .parent()
-            .context("a folder")?;
-        let options = "--master local[*] --driver-memory 4g --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 \
-             --conf spark.driver.bindAddress=127.0.0.1 --conf spark.sql.shuffle.partitions=8 pyspark-shell";
-        let begun = Instant::now();
-        let output = Command::new(&self.0)
-            .arg(workspace().join("examples/spark").join(job))
-            .args([from, to])
-            .env("PYSPARK_SUBMIT_ARGS", options)
-            .env("PYSPARK_PYTHON", &self.0)
-            .env("SPARK_LOCAL_IP", "127.0.0.1")
-            .env("PATH", format!("{}:{}", programs.display(), env::var("PATH")?))
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "{job}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(begun.elapsed())
-    }
+/// How long a job takes.
+fn job(name: &str, from: &Path, to: &Path) -> Result<Duration, Missing> {
+    let begun = Instant::now();
+    spark::submit(env!("CARGO_BIN_EXE_cqlens"), name, &[from, to])?;
+    Ok(begun.elapsed())
 }
 
 /// How long a command takes, and its peak in KiB.

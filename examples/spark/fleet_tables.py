@@ -33,7 +33,8 @@ def quantiles(rows: DataFrame, keys: list[str], column: str) -> DataFrame:
 
 
 def statements(patterns: DataFrame) -> DataFrame:
-    """One row for each statement of a cluster."""
+    """One row for each statement of a cluster, without those on system keyspaces, which drivers send on their own."""
+    patterns = patterns.where("not system")
     keys = ["cluster", "pattern"]
     merged = patterns.groupBy(*keys).agg(
         f.first("cql").alias("cql"),

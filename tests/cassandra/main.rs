@@ -16,6 +16,12 @@
 #[path = "../faults/leaks.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest of it")]
 mod leaks;
+#[cfg(all(feature = "otlp", feature = "parquet"))]
+#[path = "../export/merged.rs"]
+mod merged;
+#[cfg(all(feature = "otlp", feature = "parquet"))]
+#[path = "../otlp/receiver.rs"]
+mod receiver;
 #[path = "../faults/sight.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest of it")]
 mod sight;
@@ -29,6 +35,8 @@ mod clean_workload;
 mod counting;
 mod differential;
 mod drivers;
+#[cfg(all(feature = "otlp", feature = "parquet"))]
+mod elsewhere;
 mod faults;
 #[cfg(feature = "fleet")]
 mod fleet;

@@ -8,6 +8,7 @@
 
 #[path = "../snapshots/fleet.rs"]
 mod fleet;
+mod merged;
 mod page;
 mod snapshot;
 mod spark;

@@ -7,6 +7,7 @@
 )]
 
 mod collector;
+mod receiver;
 mod refusals;
 
 use std::{

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, BinaryArray, Float64Array, Int64Array, MapArray, RecordBatch, StringArray, StructArray,
-    TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, MapArray, RecordBatch, StringArray,
+    StructArray, TimestampMicrosecondArray,
     builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder},
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
@@ -40,6 +40,11 @@ impl Columns {
             false,
             Int64Array::from_iter_values(values.map(signed)),
         );
+    }
+
+    pub(crate) fn boolean(&mut self, name: &str, about: &str, values: impl Iterator<Item = bool>) {
+        let values: Vec<bool> = values.collect();
+        self.add(name, about, false, BooleanArray::from(values));
     }
 
     pub(crate) fn number(&mut self, name: &str, about: &str, values: impl Iterator<Item = f64>) {
@@ -183,6 +188,7 @@ fn signed(value: u64) -> i64 {
 
 fn kind(of: &DataType) -> &'static str {
     match of {
+        DataType::Boolean => "boolean",
         DataType::Int64 => "bigint",
         DataType::Float64 => "double",
         DataType::Utf8 => "string",

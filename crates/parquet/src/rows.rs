@@ -165,6 +165,11 @@ fn patterns(snapshot: &Snapshot) -> Columns {
         "The statement, with ? for every value",
         all().map(|pattern| &pattern.head.cql),
     );
+    columns.boolean(
+        "system",
+        "Whether it is on a system keyspace: a statement of drivers and tools, which reports leave out",
+        all().map(|pattern| pattern.head.system),
+    );
     let flags = all().map(|pattern| pattern.flags.iter().map(name));
     columns.texts(
         "flags",

@@ -17,6 +17,7 @@ pub mod namespace;
 pub mod process;
 pub mod proxy;
 pub mod snapshots;
+pub mod spark;
 pub mod tap;
 pub mod tools;
 
