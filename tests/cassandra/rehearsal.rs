@@ -386,6 +386,7 @@ fn a_shadow_that_fills_its_disk_costs_clients_nothing() {
     // And asks for a login, which the first does not.
     let options = Options::default()
         .with("commitlog_segment_size", "2MiB")
+        .with("write_request_timeout", "2s")
         .with("authenticator", "PasswordAuthenticator");
     let full = || available("a second Cassandra 5.0", Cassandra::start(&options));
     let (Some(first), Some(full)) = (node(), full()) else {

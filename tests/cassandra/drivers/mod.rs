@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::support::cassandra::{Cassandra, Options};
+use crate::support::cassandra::Cassandra;
 use crate::support::driver::Compression;
 use crate::support::{available, cache};
 
@@ -201,13 +201,7 @@ fn no_driver_notices_the_proxy() {
     let scope = Scope::from_environment();
     let programs = scope.programs();
     let certificates = Certificates::make();
-    let start = |place: Place| {
-        let comes_back = scope.has_outages();
-        Cassandra::start(&Options {
-            comes_back,
-            ..place.options(&certificates)
-        })
-    };
+    let start = |place: Place| Cassandra::start(&place.options(&certificates, scope.has_outages()));
     let Some(mut one) = available("drivers on a real node", start(Place::OneNode)) else {
         return;
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::cassandra::{Cassandra, Options};
+use crate::support::cassandra::Cassandra;
 
 use super::certificates::Certificates;
 use super::mode::Front;
@@ -49,12 +49,8 @@ pub(super) fn run<'a>(
     if place == Place::Ring {
         wait_for("killed", &mut running);
     }
-    let options = Options {
-        comes_back: true,
-        ..place.options(certificates)
-    };
     cluster
-        .start_again(last, &options)
+        .start_again(last, &place.options(certificates, true))
         .unwrap_or_else(|missing| panic!("{missing:?}"));
     stages.announce("restarted");
     let fronts = jobs.iter().map(|(_, front)| front);

@@ -115,10 +115,11 @@ impl Place {
             .to_vec()
     }
 
-    /// How its cluster is started. The places of one node share one.
-    pub(super) fn options(self, certificates: &Certificates) -> Options {
+    /// How its cluster is started. The places of one node share one. `has_outages` if nodes are ended and come back.
+    pub(super) fn options(self, certificates: &Certificates, has_outages: bool) -> Options {
         let options = Options {
             nodes: self.nodes(),
+            comes_back: has_outages,
             ..Options::default()
         };
         let options = options
@@ -126,6 +127,7 @@ impl Place {
             .with("tombstone_warn_threshold", "10")
             .with("tombstone_failure_threshold", "100");
         match self {
+            Self::Ring if !has_outages => options,
             // A replica that is silent is waited for this long: long enough for one that is only slow, and
             // twice of it ends before the others take it for dead.
             Self::Ring => options

@@ -116,7 +116,7 @@ impl Scene {
         let certificates = Certificates::make();
         let options = Options {
             native_port: Some(PORT),
-            ..Place::Ring.options(&certificates)
+            ..Place::Ring.options(&certificates, false)
         };
         let ring = available("a ring", Cassandra::start(&options))?;
         Some(Self {

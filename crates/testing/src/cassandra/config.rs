@@ -29,6 +29,12 @@ const SETTINGS: &[(&str, &str)] = &[
     ("commitlog_sync_period", "10000ms"),
     ("endpoint_snitch", "SimpleSnitch"),
     ("materialized_views_enabled", "true"),
+    // A busy machine is no fault of what is tested: a node answers late rather than with a timeout.
+    ("read_request_timeout", "60s"),
+    ("range_request_timeout", "60s"),
+    ("write_request_timeout", "60s"),
+    ("counter_write_request_timeout", "60s"),
+    ("cas_contention_timeout", "60s"),
 ];
 
 /// To standard output, which is the node's log file.
@@ -80,14 +86,19 @@ pub(super) fn yaml(place: NodeAddress, seed: IpAddr, home: &Path, options: &Opti
         .collect()
 }
 
-/// A setting as Cassandra 4.0 names it: without units, and with the verb first.
+/// A setting as Cassandra 4.0 names it: with the unit in the name, and with the verb first.
 fn in_4_0(name: &str, value: &str) -> String {
-    match name {
-        "commitlog_sync_period" => "commitlog_sync_period_in_ms: 10000\n".to_owned(),
-        other => match other.strip_suffix("_enabled") {
-            Some(what) => format!("enable_{what}: {value}\n"),
-            None => format!("{other}: {value}\n"),
-        },
+    let milliseconds = || match value.strip_suffix("ms") {
+        Some(milliseconds) => Some(milliseconds.to_owned()),
+        None => Some(value.strip_suffix('s')?.to_owned() + "000"),
+    };
+    if let Some(what) = name.strip_suffix("_enabled") {
+        format!("enable_{what}: {value}\n")
+    } else if name.ends_with("_timeout") || name.ends_with("_period") {
+        let milliseconds = milliseconds().expect("a duration in s or ms");
+        format!("{name}_in_ms: {milliseconds}\n")
+    } else {
+        format!("{name}: {value}\n")
     }
 }
 
