@@ -14,7 +14,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::{Live, PreparedStatement},
     window::{MAX_PATTERNS, Window},
 };
@@ -133,7 +133,7 @@ impl Clients {
         let select = "SELECT name FROM shop.users WHERE user_id = ?";
         live.prepared
             .insert(ID.0, PreparedStatement::from_text(select.to_owned(), None));
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let clock = Clock::start();
         let connections = (0..CONNECTIONS).map(|number| {
             let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));

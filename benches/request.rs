@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Ending, HashKey, RepeatedColumns, RequestKey, RetryDetector, Tables},
     capture::Moment,
-    catalog::{Cluster, Node, Replication, Ring},
+    catalog::{ClusterState, Node, Replication, Ring},
     window::{PatternId, RingLoad, Window},
 };
 use cqlens_cql::syntax::{self, Template};
@@ -208,10 +208,10 @@ fn ring(nodes: u64) -> Ring {
         tokens: (0..16).map(|number| token(node * 16 + number)).collect(),
         ..Node::default()
     });
-    let cluster = Cluster {
+    let cluster = ClusterState {
         partitioner: Some("Murmur3Partitioner".to_owned()),
         nodes: nodes.collect(),
-        ..Cluster::default()
+        ..ClusterState::default()
     };
     Ring::of(&cluster).expect("the nodes have tokens")
 }

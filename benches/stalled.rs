@@ -14,7 +14,7 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Limits, Queue},
+    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
 };
 use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
@@ -64,13 +64,13 @@ fn main() -> std::io::Result<()> {
 
 async fn measure() -> std::io::Result<[Vec<f64>; 2]> {
     let node = node().await?;
-    let running = Arc::new(Queue::new(Limits::default()));
+    let running = Arc::new(Queue::new(QueueLimits::default()));
     let live = Arc::new(Live::default());
     let now = Timestamp::now();
     // Its auditor runs until the process ends.
     let _audit = Audit::start(Arc::clone(&running), &live, HashKey::random(), "bench", now)?;
     // Nobody takes anything out of this one.
-    let stalled = Arc::new(Queue::new(Limits::default()));
+    let stalled = Arc::new(Queue::new(QueueLimits::default()));
     let proxies = [
         proxy(node, running).await?,
         proxy(node, Arc::clone(&stalled)).await?,

@@ -13,7 +13,7 @@ use std::{
 
 use cqlens_audit::{
     audit::{self, Audit, HashKey, Relating},
-    capture::{Clock, Limits, Queue},
+    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
     report::Report,
     rules::{self, Context, Judgement, Settings},
@@ -71,7 +71,7 @@ pub async fn audit<T>(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let live = Arc::new(Live::default());
-    let queue = Arc::new(Queue::new(Limits::default()));
+    let queue = Arc::new(Queue::new(QueueLimits::default()));
     let options = audit::Options {
         relating: Relating::ALL,
         ..audit::Options::default()

@@ -1,10 +1,14 @@
-//! What manifests cannot say of the structure: which modules may name which, inside the crates.
+//! What manifests cannot say of the structure: which modules may name which, inside the crates, and that no name
+//! stands for two types of one crate.
 //!
 //! Manifests keep the crates apart; this reads the paths in the source (`use` trees and paths in code) and
 //! compares them with the tables below. Paths inside the arguments of macros escape it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use syn::visit::{self, Visit};
 
@@ -254,6 +258,109 @@ fn what_only_computes_has_no_sockets_files_or_processes() {
     assert!(violations.is_empty(), "\n{}", violations.join("\n"));
 }
 
+/// The arguments of each command are its module's `Args`, and always named with it: `report::Args`.
+const SHARED_NAMES: &[&str] = &["Args"];
+
+#[test]
+fn no_two_types_of_a_crate_share_a_name() {
+    let mut shared = Vec::new();
+    for root in crate_roots() {
+        let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut tests = BTreeSet::new();
+        let files: Vec<String> = sources(&root).into_iter().map(|(file, _)| file).collect();
+        for file in &files {
+            let declared = types_in(&std::fs::read_to_string(file).unwrap());
+            let beside = Path::new(file).with_extension("");
+            let folder = match beside
+                .file_name()
+                .is_some_and(|name| name == "mod" || name == "lib" || name == "main")
+            {
+                true => beside.parent().unwrap(),
+                false => &beside,
+            };
+            tests.extend(declared.test_modules.iter().map(|name| folder.join(name)));
+            for name in declared.types {
+                types.entry(name).or_default().insert(file.clone());
+            }
+        }
+        let is_test = |file: &String| {
+            tests
+                .iter()
+                .any(|module| Path::new(file).with_extension("").starts_with(module))
+        };
+        for (name, mut of) in types {
+            of.retain(|file| !is_test(file));
+            if of.len() > 1 && !SHARED_NAMES.contains(&name.as_str()) {
+                shared.push(format!("{root}: {name} in {of:?}"));
+            }
+        }
+    }
+    assert!(shared.is_empty(), "\n{}", shared.join("\n"));
+}
+
+/// The sources of all crates, such as `crates/audit/src`.
+fn crate_roots() -> Vec<String> {
+    let crates = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")).unwrap();
+    let mut roots: Vec<String> = crates
+        .map(|entry| format!("crates/{}/src", entry.unwrap().file_name().to_string_lossy()))
+        .collect();
+    roots.extend(["src", "proto/src"].map(str::to_owned));
+    roots
+}
+
+/// The types that a file declares but for its tests, and the modules of tests that are files of their own.
+#[derive(Default)]
+struct Declared {
+    types: Vec<String>,
+    test_modules: Vec<String>,
+}
+
+fn types_in(source: &str) -> Declared {
+    let mut found = Declared::default();
+    found.visit_file(&syn::parse_file(source).unwrap());
+    found
+}
+
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    let is_test = |attribute: &syn::Attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute
+                .parse_args::<syn::Path>()
+                .is_ok_and(|path| path.is_ident("test"))
+    };
+    attributes.iter().any(is_test)
+}
+
+impl<'ast> Visit<'ast> for Declared {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        match (is_for_tests(&item.attrs), &item.content) {
+            (true, None) => self.test_modules.push(item.ident.to_string()),
+            (true, Some(_)) => {}
+            (false, _) => visit::visit_item_mod(self, item),
+        }
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_union(&mut self, item: &'ast syn::ItemUnion) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.types.push(item.ident.to_string());
+    }
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        self.types.push(item.ident.to_string());
+    }
+}
+
 impl Arrows {
     /// What a module may name, if it has a place in the picture.
     fn of(&self, module: &[String]) -> Option<Vec<&'static str>> {
@@ -377,7 +484,7 @@ impl Paths {
 }
 
 mod the_checker {
-    use super::{ARROWS, Arrows, asks_the_clock, paths};
+    use super::{ARROWS, Arrows, asks_the_clock, paths, types_in};
 
     fn violations(root: &str, module: &str, source: &str) -> usize {
         let is_root = |arrows: &&Arrows| arrows.root == root;
@@ -478,5 +585,17 @@ mod the_checker {
     #[test]
     fn a_module_without_a_place_has_no_arrows() {
         assert!(ARROWS[0].of(&["utils".to_owned()]).is_none());
+    }
+    #[test]
+    fn types_are_seen_and_those_of_tests_are_not() {
+        let source = "
+            struct One; enum Two {} trait Three { type Item; } type Four = One;
+            fn five() { struct Five; }
+            #[cfg(test)] mod tests { struct Six; }
+            #[cfg(test)] mod seven;
+            #[cfg(feature = \"demo\")] mod eight { struct Eight; }";
+        let declared = types_in(source);
+        assert_eq!(declared.types, ["One", "Two", "Three", "Four", "Five", "Eight"]);
+        assert_eq!(declared.test_modules, ["seven"]);
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Fields;
 
 impl<'w> FormatFields<'w> for Fields {
     fn format_fields<R: RecordFields>(&self, to: Writer<'w>, fields: R) -> fmt::Result {
-        let mut visitor = Visitor {
+        let mut visitor = FieldVisitor {
             has_colours: to.has_ansi_escapes(),
             values: OneLine::new(to, MOST_BYTES),
             is_first: true,
@@ -29,20 +29,20 @@ impl<'w> FormatFields<'w> for Fields {
     }
 }
 
-struct Visitor<'w> {
+struct FieldVisitor<'w> {
     values: OneLine<Writer<'w>>,
     has_colours: bool,
     is_first: bool,
 }
 
-impl Visit for Visitor<'_> {
+impl Visit for FieldVisitor<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // It fails where the line is full, and then for all fields that follow.
         let _ = self.write(field.name(), value);
     }
 }
 
-impl Visitor<'_> {
+impl FieldVisitor<'_> {
     fn write(&mut self, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
         if !std::mem::take(&mut self.is_first) {
             self.values.write_char(' ')?;

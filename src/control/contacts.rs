@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use cqlens_audit::catalog::Cluster;
+use cqlens_audit::catalog::ClusterState;
 
 /// Where a cluster can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Contacts {
 
     /// Everybody who may be asked, in the order of one round of attempts: the contact points, then the nodes
     /// of `cluster`. A round begins after the one that was asked `last`.
-    pub fn round(&self, cluster: &Cluster, last: Option<&str>) -> Vec<String> {
+    pub fn round(&self, cluster: &ClusterState, last: Option<&str>) -> Vec<String> {
         let mut round = self.points.clone();
         if self.and_nodes {
             let port = self.port(cluster);
@@ -43,7 +43,7 @@ impl Contacts {
     }
 
     /// The port of nodes that tell none: the one at which one of them was reached.
-    pub fn port(&self, cluster: &Cluster) -> u16 {
+    pub fn port(&self, cluster: &ClusterState) -> u16 {
         const NATIVE: u16 = 9042;
         let of_point = || self.points.first()?.rsplit_once(':')?.1.parse().ok();
         let asked = cluster.asked.map(|address: SocketAddr| address.port());
@@ -56,14 +56,14 @@ mod tests {
     use super::*;
     use cqlens_audit::catalog::Node;
 
-    fn cluster(addresses: &[&str]) -> Cluster {
+    fn cluster(addresses: &[&str]) -> ClusterState {
         let nodes = addresses.iter().map(|address| Node {
             address: Some((*address).to_owned()),
             ..Node::default()
         });
-        Cluster {
+        ClusterState {
             nodes: nodes.collect(),
-            ..Cluster::default()
+            ..ClusterState::default()
         }
     }
 

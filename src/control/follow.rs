@@ -18,7 +18,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Contacts, SystemReader, read};
 use cqlens_audit::{
-    catalog::{Cluster, Live, PreparedStatements},
+    catalog::{ClusterState, Live, PreparedStatements},
     memory::{Part, Use},
 };
 use cqlens_client::{Client, ClientError, ClientOptions};
@@ -37,7 +37,7 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
     let mut last = None;
     loop {
         for address in contacts.round(&live.cluster(), last.as_deref()) {
-            let mut so_far = Progress::default();
+            let mut so_far = FollowProgress::default();
             let memory = live.memory().part(Use::ControlConnection);
             let options = ClientOptions {
                 max_answer_bytes: memory.limit() / 4,
@@ -67,7 +67,7 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
 /// Why the last one of them cannot be followed.
 pub async fn reach(contacts: &Contacts, options: impl Fn(&str) -> ClientOptions) -> Result<(), String> {
     let mut troubles = Vec::new();
-    for address in contacts.round(&Cluster::default(), None) {
+    for address in contacts.round(&ClusterState::default(), None) {
         match Client::negotiate(address.as_str(), &options(&address)).await {
             Ok(_client) => return Ok(()),
             Err(error) => troubles.push(trouble(&address, &error)),
@@ -128,7 +128,7 @@ impl Patience {
 
 /// How far a control connection has come.
 #[derive(Debug, Default)]
-struct Progress {
+struct FollowProgress {
     /// It has told everything.
     opened: bool,
     /// And was still good a while later: a node that breaks off again and again is asked ever less often.
@@ -141,7 +141,7 @@ async fn session(
     address: &str,
     options: &ClientOptions,
     memory: Part,
-    so_far: &mut Progress,
+    so_far: &mut FollowProgress,
 ) -> Result<std::convert::Infallible, ClientError> {
     let mut client = Client::negotiate(address, options).await?;
     client

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{SystemReader, reader::ReservedMemory};
-use cqlens_audit::catalog::{Cluster, Node, PreparedStatement, Record, system_schema};
+use cqlens_audit::catalog::{ClusterState, Node, PreparedStatement, Record, system_schema};
 use cqlens_client::ClientError;
 use cqlens_cql::{
     Product,
@@ -21,14 +21,14 @@ pub(super) struct SchemaRead {
 
 /// What was read so far, which counts in the client's memory.
 #[derive(Default)]
-struct Reading {
+struct SchemaReading {
     kept: Vec<ReservedMemory>,
     is_cut: bool,
 }
 
 /// Reads the schema, or as much of it as there is room for.
 pub(super) async fn schema(reader: &mut SystemReader) -> Result<SchemaRead, ClientError> {
-    let mut reading = Reading::default();
+    let mut reading = SchemaReading::default();
     let tables = reading.read(reader, "tables", system_schema::table).await?;
     let is_scylla = tables
         .iter()
@@ -68,7 +68,7 @@ fn named(column: &'static str) -> impl Fn(&Record) -> (String, String) {
     move |row| (row.text("keyspace_name"), row.text(column))
 }
 
-impl Reading {
+impl SchemaReading {
     async fn read<T>(
         &mut self,
         reader: &mut SystemReader,
@@ -88,7 +88,7 @@ impl Reading {
 /// What a node tells of the nodes.
 pub(super) struct ClusterReading {
     /// The nodes, the one that was asked first.
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterState,
     /// The nodes of each version of the schema, those left out that tell none.
     pub(super) schema_versions: BTreeMap<String, Vec<String>>,
 }
@@ -121,7 +121,7 @@ pub(super) async fn cluster(reader: &mut SystemReader) -> Result<ClusterReading,
                 .push(address.unwrap_or_default());
         }
     }
-    let cluster = Cluster {
+    let cluster = ClusterState {
         name: local.optional_text("cluster_name"),
         release_version: local.optional_text("release_version"),
         product,

@@ -7,6 +7,8 @@
 //!
 //! A thread of its own does it, one hour or day after each window that was written, so that it never holds up the next
 //! one. It keeps one merged window and one part in memory, whatever there is in the folder.
+//!
+//! [`Snapshot::parts`]: cqlens_audit::window::Snapshot::parts
 
 mod merging;
 #[cfg(test)]
@@ -44,7 +46,7 @@ pub struct RollUp {
 }
 
 /// What the thread works with.
-struct Worker {
+struct RollUpThread {
     folder: PathBuf,
     roll_up: RollUp,
     /// How many files were left of hours and days that cannot be one file: of two clusters, with hashes of two keys,
@@ -73,7 +75,7 @@ impl RollUp {
             return None;
         }
         let (written, sources) = mpsc::sync_channel::<String>(1);
-        let mut worker = Worker::new(folder, self);
+        let mut worker = RollUpThread::new(folder, self);
         let thread = thread::Builder::new().name("roll-up".to_owned());
         let begun = thread.spawn(move || sources.iter().for_each(|source| worker.step(&source)));
         match begun {
@@ -88,7 +90,7 @@ impl RollUp {
     }
 }
 
-impl Worker {
+impl RollUpThread {
     fn new(folder: &Path, roll_up: RollUp) -> Self {
         Self {
             folder: folder.to_owned(),

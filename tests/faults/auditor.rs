@@ -1,6 +1,6 @@
 //! An auditor that panics: nobody on the wire notices, what it costs is counted, and the audit goes on.
 
-use cqlens_audit::{audit::Watch, capture::Limits, window::Window};
+use cqlens_audit::{audit::Watch, capture::QueueLimits, window::Window};
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
@@ -47,7 +47,7 @@ async fn survives(version: Version) -> String {
     const ROUNDS: u64 = 20;
     const READS: u64 = 10;
     let node = Node::start(Options::default()).await.unwrap();
-    let rig = Rig::start(node.address(), Limits::default(), panics_at_poison()).await;
+    let rig = Rig::start(node.address(), QueueLimits::default(), panics_at_poison()).await;
     let mut client = connect(&rig, version).await;
     client.script(KEYSPACE).await.unwrap();
     let bystander = Bystander::start(rig.address).await;
@@ -109,7 +109,7 @@ async fn an_auditor_that_panics_finds_its_place_among_segments() {
 async fn requests_in_flight_on_the_connection_at_hand_are_counted_as_undecoded() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let node = Node::start(Options::default()).await.unwrap();
-    let rig = Rig::start(node.address(), Limits::default(), panics_at_poison()).await;
+    let rig = Rig::start(node.address(), QueueLimits::default(), panics_at_poison()).await;
     let startup = crate::wire::envelope(
         4,
         0,

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex},
 };
 
-use cqlens_audit::{audit::Watch, capture::Limits, window::Window};
+use cqlens_audit::{audit::Watch, capture::QueueLimits, window::Window};
 use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
@@ -71,7 +71,7 @@ async fn prepares_while_the_auditor_stands(version: Version) {
     let node = Node::start(Options::default()).await.unwrap();
     let gate = Gate::default();
     // So little room that it is full after some thirty exchanges.
-    let limits = Limits { bytes: 12 << 10 };
+    let limits = QueueLimits { bytes: 12 << 10 };
     let rig = Rig::start(node.address(), limits, gate.watch()).await;
     let options = ClientOptions {
         version,

@@ -10,7 +10,7 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Watch},
-    capture::{Clock, Limits, Queue},
+    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
     window::Window,
 };
@@ -27,7 +27,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    pub(crate) async fn start(upstream: SocketAddr, limits: Limits, watch: Watch) -> Self {
+    pub(crate) async fn start(upstream: SocketAddr, limits: QueueLimits, watch: Watch) -> Self {
         keep_log();
         let queue = Arc::new(Queue::new(limits));
         let (live, key) = (Arc::new(Live::default()), HashKey::random());

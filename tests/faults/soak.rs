@@ -14,7 +14,7 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
     window::Coverage,
 };
@@ -45,7 +45,7 @@ struct Line {
 
 impl Line {
     fn new() -> Self {
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let (live, key) = (Arc::new(Live::default()), HashKey::random());
         let now = Timestamp::now();
         let audit = Audit::start(Arc::clone(&queue), &live, key, "soak", now).unwrap();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens_audit::capture::{Clock, Limits, Queue};
+use cqlens_audit::capture::{Clock, Queue, QueueLimits};
 use cqlens_client::{Answer, Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::{compress::Compression, envelope::Version};
@@ -56,7 +56,7 @@ impl Showing {
             topology: Some(pairing),
         };
         let (begin_drain, drain) = Drain::new();
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let workers = Workers::start(1).unwrap();
         let proxy = Proxy::new(route, queue, Clock::start());
         let serving = tokio::spawn(proxy.serve(listener, Backlog::Serve, drain, workers));

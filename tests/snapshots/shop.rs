@@ -366,7 +366,7 @@ fn statements() -> Vec<(What, String)> {
     statements
 }
 
-fn ring() -> catalog::Cluster {
+fn ring() -> catalog::ClusterState {
     let node = |number: u8| Node {
         host_id: Some(format!("{:032x}", mixed(number.into()))),
         address: Some(format!("10.9.0.{number}")),
@@ -378,9 +378,9 @@ fn ring() -> catalog::Cluster {
             .collect(),
         ..Node::default()
     };
-    catalog::Cluster {
+    catalog::ClusterState {
         partitioner: Some("Murmur3Partitioner".to_owned()),
         nodes: (1..=6).map(node).collect(),
-        ..catalog::Cluster::default()
+        ..catalog::ClusterState::default()
     }
 }

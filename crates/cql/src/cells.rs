@@ -64,7 +64,7 @@ pub struct SeenColumn {
     /// The column.
     pub name: Arc<ColumnName>,
     /// What the statement does with it.
-    pub used: Use,
+    pub used: IndexUse,
     /// A hash of the row's primary key, where that is known.
     pub row: Option<u64>,
     /// A hash of the value, where that is known.
@@ -73,7 +73,7 @@ pub struct SeenColumn {
 
 /// What a statement does with a column that has an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum IndexUse {
     /// An INSERT gives it a value.
     Inserted,
     /// An UPDATE sets it, or a DELETE takes its value away.
@@ -125,7 +125,13 @@ impl Cells {
     }
 
     /// Notes a column that has an index; row and value where they are known.
-    pub(super) fn see(&mut self, name: &Arc<ColumnName>, used: Use, row: Option<u64>, value: Option<u64>) {
+    pub(super) fn see(
+        &mut self,
+        name: &Arc<ColumnName>,
+        used: IndexUse,
+        row: Option<u64>,
+        value: Option<u64>,
+    ) {
         if self.columns.len() < Self::MOST {
             self.columns.push(SeenColumn {
                 name: Arc::clone(name),

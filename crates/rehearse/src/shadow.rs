@@ -110,7 +110,11 @@ impl Shadow {
         let (of_thread, beats) = (Arc::clone(&shared), pulse.clone());
         let thread = thread::Builder::new().name("shadow".to_owned()).spawn(move || {
             yield_to_clients();
-            runtime.block_on(async { Work::new(settings, of_thread, beats, publish).run(queue).await });
+            runtime.block_on(async {
+                ShadowThread::new(settings, of_thread, beats, publish)
+                    .run(queue)
+                    .await
+            });
             // A name that is being looked up is not waited for.
             runtime.shutdown_background();
         })?;
@@ -203,7 +207,7 @@ impl std::fmt::Debug for Shadow {
 }
 
 /// What the shadow's thread does.
-struct Work {
+struct ShadowThread {
     settings: ShadowSettings,
     shared: Arc<Shared>,
     pulse: Pulse,
@@ -216,7 +220,7 @@ struct Work {
     lost_write_us: i64,
 }
 
-impl Work {
+impl ShadowThread {
     fn new(settings: ShadowSettings, shared: Arc<Shared>, pulse: Pulse, publish: Publish) -> Self {
         let first = match &settings.first {
             Some(first) => First::CanRepeat(Target::open(first.clone())),

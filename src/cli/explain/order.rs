@@ -37,7 +37,7 @@ fn name(file: &Path) -> &str {
 /// When a file is due.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
-    Version(Vec<Number>),
+    Version(Vec<VersionNumber>),
     ByName,
     Repeatable,
 }
@@ -63,38 +63,38 @@ impl Turn {
 }
 
 /// `1.10` or `1_10` of `1.10__name`.
-fn flyway_version(name: &str) -> Option<Vec<Number>> {
+fn flyway_version(name: &str) -> Option<Vec<VersionNumber>> {
     let (version, _) = name.split_once("__")?;
-    version.split(['.', '_']).map(Number::of).collect()
+    version.split(['.', '_']).map(VersionNumber::of).collect()
 }
 
 /// `001` of `001_name` or `001-name`.
-fn leading_number(name: &str) -> Option<Vec<Number>> {
+fn leading_number(name: &str) -> Option<Vec<VersionNumber>> {
     let end = name.find(|letter: char| !letter.is_ascii_digit())?;
     let (number, rest) = name.split_at(end);
-    let number = Number::of(number)?;
+    let number = VersionNumber::of(number)?;
     rest.starts_with(['_', '-', '.']).then(|| vec![number])
 }
 
 /// A whole number of any length, without leading zeros: dates with times are versions too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Number(String);
+struct VersionNumber(String);
 
-impl Number {
+impl VersionNumber {
     fn of(digits: &str) -> Option<Self> {
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| Self(digits.trim_start_matches('0').to_owned()))
     }
 }
 
-impl Ord for Number {
+impl Ord for VersionNumber {
     fn cmp(&self, other: &Self) -> Ordering {
         let (left, right) = (&self.0, &other.0);
         left.len().cmp(&right.len()).then_with(|| left.cmp(right))
     }
 }
 
-impl PartialOrd for Number {
+impl PartialOrd for VersionNumber {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

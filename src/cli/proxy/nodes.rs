@@ -21,7 +21,7 @@ use super::{
     shutdown::ShutdownPhase,
 };
 use cqlens_admin::{ListenerState, ListenerStatus, ReadyState};
-use cqlens_audit::catalog::{Cluster, Live};
+use cqlens_audit::catalog::{ClusterState, Live};
 use cqlens_proxy::topology::{Addresses, Pairing};
 
 impl Running {
@@ -29,7 +29,7 @@ impl Running {
     ///
     /// # Errors
     /// Settings that do not fit the cluster that was found when the process began.
-    pub(super) fn take_notice(&mut self, cluster: Arc<Cluster>) -> anyhow::Result<()> {
+    pub(super) fn take_notice(&mut self, cluster: Arc<ClusterState>) -> anyhow::Result<()> {
         self.view.known = cluster;
         self.follow_nodes()?;
         self.tell_reach();

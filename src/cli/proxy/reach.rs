@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use cqlens_audit::catalog::{Cluster, Node};
+use cqlens_audit::catalog::{ClusterState, Node};
 use cqlens_proxy::{Transparent, is_local};
 
 /// How clients find their way here.
@@ -24,7 +24,7 @@ pub(super) enum Reach {
 
 impl Reach {
     /// What a reader must know before any number; none where everything comes this way.
-    pub(super) fn notice(&self, cluster: &Cluster) -> Option<String> {
+    pub(super) fn notice(&self, cluster: &ClusterState) -> Option<String> {
         if cluster.nodes.is_empty() {
             return Some(
                 "Whether traffic bypasses this proxy is not known: no node has reported the nodes of the \
@@ -41,7 +41,7 @@ impl Reach {
 }
 
 /// The nodes that a driver would reach without the proxy.
-fn around(cluster: &Cluster, listeners: &[SocketAddr]) -> Option<String> {
+fn around(cluster: &ClusterState, listeners: &[SocketAddr]) -> Option<String> {
     let comes_here = |node: &&Node| listeners.iter().any(|listener| leads_to(node, *listener));
     let elsewhere: Vec<_> = cluster.nodes.iter().filter(|node| !comes_here(node)).collect();
     let first = elsewhere.first()?;
@@ -64,7 +64,7 @@ fn leads_to(node: &Node, listener: SocketAddr) -> bool {
         .is_some_and(|native| native.port() == listener.port() && is_local(native.ip()))
 }
 
-fn past(cluster: &Cluster, transparent: &Transparent) -> Option<String> {
+fn past(cluster: &ClusterState, transparent: &Transparent) -> Option<String> {
     let destinations = transparent.destinations();
     let is_redirected = |node: &&Node| destinations.keys().any(|address| node.leads_to(*address));
     let others: Vec<_> = cluster.nodes.iter().filter(|node| !is_redirected(node)).collect();
@@ -117,7 +117,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn cluster(addresses: &[&str]) -> Cluster {
+    fn cluster(addresses: &[&str]) -> ClusterState {
         let nodes = addresses.iter().map(|address| {
             let address: SocketAddr = address.parse().unwrap();
             Node {
@@ -126,9 +126,9 @@ mod tests {
                 ..Node::default()
             }
         });
-        Cluster {
+        ClusterState {
             nodes: nodes.collect(),
-            ..Cluster::default()
+            ..ClusterState::default()
         }
     }
 

@@ -41,7 +41,7 @@ use crate::cli::{
 use cqlens_admin::{AdminOrder, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::Audit,
-    catalog::{Cluster, Live},
+    catalog::{ClusterState, Live},
     pulse::Pulse,
 };
 use cqlens_cql::schema::Schema;
@@ -92,7 +92,7 @@ pub(super) struct Running {
 /// The cluster as the listeners were last made to fit it.
 #[derive(Default)]
 pub(super) struct ClusterView {
-    pub(super) known: Arc<Cluster>,
+    pub(super) known: Arc<ClusterState>,
     /// Whether the listeners of a cluster were ever open.
     pub(super) has_begun: bool,
     /// Whether some of them could not be opened.

@@ -42,7 +42,7 @@ use crate::cli::{
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::{Audit, observe::Observer},
-    capture::{Clock, Limits, Queue},
+    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
     pulse::{Pulse, Runner},
 };
@@ -83,7 +83,7 @@ pub(super) async fn start(
     listeners.guard_admin(&prepared.access)?;
     let listening = listening(&mode, &listeners)?;
     let name = name(args.observer.name.as_deref(), &listening);
-    let queue = Arc::new(Queue::new(Limits::of(live.memory())));
+    let queue = Arc::new(Queue::new(QueueLimits::of(live.memory())));
     let digest_key = DigestKey::random();
     let shadow = shadow::begin(args, tls, &name, digest_key, live)?;
     let observed = ObservedTraffic::begin(args, &name, digest_key)?;

@@ -67,7 +67,7 @@ const LIMIT: Limit = Limit::new("settings", 1 << 20);
 /// value one that the setting takes.
 ///
 /// # Errors
-/// A file that cannot be read; [`SettingsFaults`] with all that is no TOML or no setting.
+/// A file that cannot be read; [`SettingsFaults`](super::fault::SettingsFaults) with all that is no TOML or no setting.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
     let text = files::read_text(path, LIMIT)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;

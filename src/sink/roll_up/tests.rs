@@ -69,7 +69,7 @@ impl Folder {
 
     /// Merges until nothing is left to do.
     fn merge(&self, source: &str) {
-        let mut worker = Worker::new(self.path(), ALL);
+        let mut worker = RollUpThread::new(self.path(), ALL);
         (0..20).for_each(|_| worker.step(source));
         assert!(!worker.is_stuck);
     }
@@ -179,7 +179,7 @@ fn what_cannot_be_one_file_stays_apart_and_is_not_tried_again() {
     let damaged = folder.minute(6);
     let written = fs::metadata(&damaged).unwrap().modified().unwrap();
     replace_dated(&damaged, Some(written), |to| to.write_all(b"damaged")).unwrap();
-    let mut worker = Worker::new(
+    let mut worker = RollUpThread::new(
         folder.path(),
         RollUp {
             minutes: Some(Duration::ZERO),
@@ -228,7 +228,7 @@ fn where_bytes_are_short_the_oldest_become_hours_and_days_before_their_time() {
     let size = |name: &String| fs::metadata(folder.path().join(name)).unwrap().len();
     let all: u64 = folder.names().iter().map(size).sum();
     let merge = |limit: u64, steps: usize| {
-        let mut worker = Worker::new(
+        let mut worker = RollUpThread::new(
             folder.path(),
             RollUp {
                 bytes: Some(limit),
@@ -255,7 +255,7 @@ fn that_files_are_merged_early_is_noticed() {
         );
     }
     let tight = |bytes| {
-        let mut worker = Worker::new(
+        let mut worker = RollUpThread::new(
             folder.path(),
             RollUp {
                 bytes: Some(bytes),
@@ -288,7 +288,7 @@ fn a_failure_loses_nothing_and_is_not_repeated_at_every_window() {
     let folder = Folder::new();
     let first = folder.minute(0);
     folder.minute(1);
-    let mut worker = Worker::new(folder.path(), ALL);
+    let mut worker = RollUpThread::new(folder.path(), ALL);
     worker.folder = folder.path().join("missing");
     worker.step("a");
     assert!(worker.is_stuck);
@@ -304,7 +304,7 @@ fn nothing_is_merged_where_nobody_asks_for_it() {
     let folder = Folder::new();
     assert!(RollUp::default().begin(folder.path()).is_none());
     (0..3).for_each(|minute| drop(folder.minute(minute)));
-    let mut worker = Worker::new(folder.path(), RollUp::default());
+    let mut worker = RollUpThread::new(folder.path(), RollUp::default());
     worker.step("a");
     assert_eq!(folder.names().len(), 3);
 }

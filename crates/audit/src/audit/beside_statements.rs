@@ -20,7 +20,7 @@ use crate::{
         Audit, HashKey, Options, Relating,
         testing::{bytes, result},
     },
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
     window::{Connections, Pattern, Warned, Window},
 };
@@ -46,7 +46,7 @@ impl Observed {
 
     fn with(options: &Options) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,

@@ -213,7 +213,7 @@ mod tests {
             Audit, HashKey, Options,
             testing::{query_on, result, set_keyspace},
         },
-        capture::{Clock, Connection, Limits, Queue, Tap},
+        capture::{Clock, Connection, Queue, QueueLimits, Tap},
         catalog::Live,
     };
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn observe(seen: &Arc<Seen>) {
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let live = Arc::new(Live::default());
         let options = Options {
             observer: Observer::new(Arc::<Seen>::clone(seen)),

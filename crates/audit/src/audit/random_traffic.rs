@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use crate::audit::{Audit, HashKey, testing};
 use crate::{
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
     window::Window,
 };
@@ -134,7 +134,7 @@ struct Observed {
 
 impl Observed {
     fn new(room: usize) -> Self {
-        let queue = Arc::new(Queue::new(Limits { bytes: room }));
+        let queue = Arc::new(Queue::new(QueueLimits { bytes: room }));
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
         let now = Timestamp::UNIX_EPOCH;
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use crate::audit::{Audit, HashKey};
 use crate::{
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
     window::{Pattern, Window},
 };
@@ -49,7 +49,7 @@ struct Observed {
 impl Observed {
     fn new(version: Version, compression: Compression) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
-        let queue = Arc::new(Queue::new(Limits { bytes: 1 << 30 }));
+        let queue = Arc::new(Queue::new(QueueLimits { bytes: 1 << 30 }));
         let now = Timestamp::UNIX_EPOCH;
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();
         let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));

@@ -32,8 +32,8 @@ pub const TIMED_PART: u32 = 32;
 /// Counts of all connections.
 #[derive(Debug, Default)]
 pub struct Forwarding {
-    requests: Counts,
-    responses: Counts,
+    requests: ForwardingCounters,
+    responses: ForwardingCounters,
 }
 
 /// What was counted in one direction since the start.
@@ -48,7 +48,7 @@ pub struct Forwarded {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ForwardingCounters {
     bytes: AtomicU64,
     times: [AtomicU64; TIMES_WITHIN_NS.len() + 1],
     total_ns: AtomicU64,
@@ -78,7 +78,7 @@ impl Forwarding {
         counts.total_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    fn counts(&self, direction: Direction) -> &Counts {
+    fn counts(&self, direction: Direction) -> &ForwardingCounters {
         match direction {
             Direction::Request => &self.requests,
             Direction::Response => &self.responses,

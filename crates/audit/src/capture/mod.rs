@@ -30,7 +30,7 @@ pub use auditor_queue::AuditorQueue;
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId, Encryption};
 pub use forwarding::{Forwarded, Forwarding, TIMED_PART, TIMES_WITHIN_NS};
-pub use queue::{Backlog, Dropped, Limits, OPAQUE_NAMES, Queue, TlsFailure, opaque_name};
+pub use queue::{Backlog, Dropped, OPAQUE_NAMES, Queue, QueueLimits, TlsFailure, opaque_name};
 pub use refusal::Refusal;
 pub use replay_queue::ReplayQueue;
 pub use replay_tap::{Desync, ReplayTap};

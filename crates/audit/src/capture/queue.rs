@@ -19,12 +19,12 @@ use crate::memory::{Memory, Use};
 ///
 /// An eighth of it is reserved for chunks with a part of a PREPARE or of its answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct QueueLimits {
     /// Bytes that wait, each chunk with what it takes to hold it.
     pub bytes: usize,
 }
 
-impl Limits {
+impl QueueLimits {
     /// The queue's part of the memory budget of the process.
     pub fn of(memory: &Memory) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for QueueLimits {
     fn default() -> Self {
         Self { bytes: 64 << 20 }
     }
@@ -85,7 +85,7 @@ pub struct Queue {
     /// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where
     /// next to nothing waits.
     captures: SegQueue<Capture>,
-    /// Bytes that wait, as [`Limits::bytes`] counts them.
+    /// Bytes that wait, as [`QueueLimits::bytes`] counts them.
     used: AtomicUsize,
     forwarding: Forwarding,
     /// Captures are left out until the auditor has caught up.
@@ -104,14 +104,14 @@ pub struct Queue {
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// What a capture counts for in [`Limits::bytes`].
+/// What a capture counts for in [`QueueLimits::bytes`].
 pub(super) fn weight(len: usize) -> usize {
     len + size_of::<Capture>()
 }
 
 impl Queue {
     /// An empty queue.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: QueueLimits) -> Self {
         Self {
             captures: SegQueue::new(),
             used: AtomicUsize::new(0),
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// How many bytes wait, as [`Limits::bytes`] counts them.
+    /// How many bytes wait, as [`QueueLimits::bytes`] counts them.
     pub fn waiting_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn what_is_kept_between_captures_that_are_left_out_holds_no_slab() {
         const ROOM: usize = 64 << 10;
-        let queue = Queue::new(Limits { bytes: ROOM });
+        let queue = Queue::new(QueueLimits { bytes: ROOM });
         let slab = Bytes::from(vec![0; 8 << 10]);
         let part = |range: std::ops::Range<usize>| Capture {
             bytes: slab.slice(range),

@@ -141,13 +141,13 @@ fn lets_in(cut: &Cut) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::capture::{ConnectionId, Limits};
+    use crate::capture::{ConnectionId, QueueLimits};
 
     #[test]
     fn every_byte_is_counted_and_some_chunks_are_timed() {
         let client = "10.0.0.1:40000".parse().unwrap();
         let connection = Arc::new(Connection::new(ConnectionId(1), client));
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let mut tap = Tap::new(
             Arc::clone(&connection),
             Direction::Request,

@@ -11,7 +11,7 @@ use cqlens_proto::types::CqlValue;
 
 /// What `system.local` and `system.peers` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cluster {
+pub struct ClusterState {
     /// The cluster's name.
     pub name: Option<String>,
     /// The version of Cassandra that the node that was asked says it is.
@@ -28,8 +28,8 @@ pub struct Cluster {
     pub asked: Option<SocketAddr>,
 }
 
-impl Cluster {
-    /// The node that a connection to `address` leads to, an index of [`Cluster::nodes`]; none where no node
+impl ClusterState {
+    /// The node that a connection to `address` leads to, an index of [`ClusterState::nodes`]; none where no node
     /// tells that address, or several do.
     pub fn node_at(&self, address: SocketAddr) -> Option<u16> {
         let mut told = (0..).zip(&self.nodes).filter(|(_, node)| node.leads_to(address));
@@ -133,20 +133,20 @@ mod tests {
     use bytes::Bytes;
     use cqlens_proto::types::CqlType;
 
-    fn cluster(asked: &str, nodes: &[(&str, Option<u16>)]) -> Cluster {
+    fn cluster(asked: &str, nodes: &[(&str, Option<u16>)]) -> ClusterState {
         let nodes = nodes.iter().map(|(address, port)| Node {
             address: Some((*address).to_owned()),
             port: *port,
             ..Node::default()
         });
-        Cluster {
+        ClusterState {
             nodes: nodes.collect(),
             asked: Some(asked.parse().unwrap()),
-            ..Cluster::default()
+            ..ClusterState::default()
         }
     }
 
-    fn node_at(cluster: &Cluster, address: &str) -> Option<u16> {
+    fn node_at(cluster: &ClusterState, address: &str) -> Option<u16> {
         cluster.node_at(address.parse().unwrap())
     }
 

@@ -14,7 +14,7 @@ use cqlens_proto::message::Rows;
 use tokio::sync::Notify;
 
 use super::{
-    Cluster, Placement, PreparedStatements, Replication, Ring,
+    ClusterState, Placement, PreparedStatements, Replication, Ring,
     agreement::{Disagreement, SchemaAgreement},
     memory_share::MemoryShare,
     observed_schema::ObservedSchema,
@@ -35,7 +35,7 @@ pub struct Live {
     followed: AtomicBool,
     /// Whether a control connection is open and has read everything.
     synced: AtomicBool,
-    cluster: ArcSwap<Cluster>,
+    cluster: ArcSwap<ClusterState>,
     cluster_changed: Notify,
     agreement: Mutex<SchemaAgreement>,
     cluster_wanted: Notify,
@@ -205,12 +205,12 @@ impl Live {
     }
 
     /// The cluster, as far as known.
-    pub fn cluster(&self) -> Arc<Cluster> {
+    pub fn cluster(&self) -> Arc<ClusterState> {
         self.cluster.load_full()
     }
 
     /// Waits until the cluster is known to be another than `known`.
-    pub async fn cluster_other_than(&self, known: &Arc<Cluster>) -> Arc<Cluster> {
+    pub async fn cluster_other_than(&self, known: &Arc<ClusterState>) -> Arc<ClusterState> {
         loop {
             // Before looking: what changes after the look is not missed.
             let changed = self.cluster_changed.notified();
@@ -320,7 +320,7 @@ impl Live {
     }
 
     /// Takes over what a node says of the cluster.
-    pub fn replace_cluster(&self, cluster: Cluster) {
+    pub fn replace_cluster(&self, cluster: ClusterState) {
         if *self.cluster() == cluster {
             return;
         }
@@ -351,7 +351,7 @@ impl Live {
         self.agreement.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none
+    /// Where the partitions of a keyspace's tables live, nodes being indices of [`ClusterState::nodes`]; none
     /// where the ring is not known, or the keyspace, or its replication is not understood.
     pub fn placement(&self, keyspace: &str) -> Option<Arc<Placement>> {
         let schema = self.schema();
@@ -497,10 +497,10 @@ mod tests {
             tokens: (0..50).map(|token| token * 1_000 + number).collect(),
             ..super::super::Node::default()
         };
-        live.replace_cluster(Cluster {
+        live.replace_cluster(ClusterState {
             partitioner: Some("Murmur3Partitioner".to_owned()),
             nodes: (0..200).map(node).collect(),
-            ..Cluster::default()
+            ..ClusterState::default()
         });
         assert!(live.placement("k2").is_some());
         let placed = (0..200).filter(|number| live.placement(&format!("k{number}")).is_some());

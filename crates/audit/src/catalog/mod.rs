@@ -12,7 +12,7 @@ mod ring;
 pub mod system_schema;
 mod wanted;
 
-pub use cluster::{Cluster, Node};
+pub use cluster::{ClusterState, Node};
 pub use live::{Live, SyncedGuard};
 pub use prepared::{MAX_PREPARED, PreparedStatement, PreparedStatements};
 pub use recent_ddl::Reading;

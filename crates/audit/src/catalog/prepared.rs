@@ -10,7 +10,7 @@ use cqlens_proto::types::CqlType;
 use dashmap::DashMap;
 use tokio::sync::Notify;
 
-use super::wanted::{Id, Wanted};
+use super::wanted::{Id, WantedIds};
 use crate::memory::Part;
 
 /// What is known of a prepared statement.
@@ -46,7 +46,7 @@ pub struct PreparedStatements {
     memory: Part,
     /// Statements that were kept, also those that were there already.
     learned: AtomicU64,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WantedIds>,
     wake: Notify,
 }
 
@@ -155,7 +155,7 @@ impl PreparedStatements {
         self.wanted().forget_missed();
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
+    fn wanted(&self) -> std::sync::MutexGuard<'_, WantedIds> {
         // Nothing that holds the lock can panic.
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cluster, Node};
+use super::{ClusterState, Node};
 use cqlens_cql::schema::Keyspace;
 
 /// How a keyspace's partitions are placed.
@@ -69,7 +69,7 @@ pub struct Ring {
 
 impl Ring {
     /// The ring of a cluster; none where the partitioner is not Murmur3 or no node tells its tokens.
-    pub fn of(cluster: &Cluster) -> Option<Self> {
+    pub fn of(cluster: &ClusterState) -> Option<Self> {
         if !cluster.has_murmur3_tokens() {
             return None;
         }
@@ -246,7 +246,7 @@ impl Placement {
         size_of::<Self>() + ranges + self.replicas.capacity() * size_of::<u16>()
     }
 
-    /// The nodes that hold a token, as indices of [`Cluster::nodes`], in the order in which the strategy
+    /// The nodes that hold a token, as indices of [`ClusterState::nodes`], in the order in which the strategy
     /// chose them.
     pub fn replicas(&self, token: i64) -> &[u16] {
         let range = self.tokens.partition_point(|last| *last < token);
@@ -274,10 +274,10 @@ mod tests {
             tokens: tokens.to_vec(),
             ..Node::default()
         });
-        let cluster = Cluster {
+        let cluster = ClusterState {
             partitioner: Some("Murmur3Partitioner".to_owned()),
             nodes: nodes.collect(),
-            ..Cluster::default()
+            ..ClusterState::default()
         };
         Ring::of(&cluster).unwrap()
     }
@@ -386,16 +386,16 @@ mod tests {
     #[test]
     fn other_partitioners_have_no_ring() {
         for partitioner in ["RandomPartitioner", "ByteOrderedPartitioner"] {
-            let cluster = Cluster {
+            let cluster = ClusterState {
                 partitioner: Some(partitioner.to_owned()),
                 nodes: vec![Node {
                     tokens: vec![1],
                     ..Node::default()
                 }],
-                ..Cluster::default()
+                ..ClusterState::default()
             };
             assert_eq!(Ring::of(&cluster), None);
         }
-        assert_eq!(Ring::of(&Cluster::default()), None);
+        assert_eq!(Ring::of(&ClusterState::default()), None);
     }
 }

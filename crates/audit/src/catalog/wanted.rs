@@ -12,26 +12,26 @@ pub(super) type Id = [u8; 16];
 
 /// The ids that wait to be looked for, and those that were not found.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
-    waiting: Ids,
+pub(super) struct WantedIds {
+    waiting: BoundedIds,
     /// Those that the look that is under way is for.
-    looked_for: Ids,
+    looked_for: BoundedIds,
     /// How many it was begun for.
     looks: usize,
-    missed: Ids,
+    missed: BoundedIds,
     /// Those of `missed` that were there already when it was last tidied up.
-    missed_before: Ids,
+    missed_before: BoundedIds,
 }
 
-/// At most [`Ids::MOST`] ids: the oldest goes first.
+/// At most [`BoundedIds::MOST`] ids: the oldest goes first.
 #[derive(Debug, Default)]
-struct Ids {
+struct BoundedIds {
     /// Not a quick hash: clients choose the ids.
     known: HashSet<Id>,
     order: VecDeque<Id>,
 }
 
-impl Ids {
+impl BoundedIds {
     const MOST: usize = 4_096;
 
     fn insert(&mut self, id: Id) -> bool {
@@ -58,7 +58,7 @@ impl Ids {
     }
 }
 
-impl Wanted {
+impl WantedIds {
     /// Adds an id; whether it is to be looked for and was not yet.
     pub(super) fn want(&mut self, id: Id) -> bool {
         let known = [&self.looked_for, &self.missed, &self.missed_before];
@@ -108,7 +108,7 @@ mod tests {
         id
     }
 
-    fn look(wanted: &mut Wanted, finds: &[Id]) -> bool {
+    fn look(wanted: &mut WantedIds, finds: &[Id]) -> bool {
         wanted.begin_look();
         finds.iter().for_each(|id| wanted.found(id));
         wanted.end_look()
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_id_that_was_not_found_is_looked_for_again_after_a_while() {
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedIds::default();
         assert!(wanted.want(id(1)) && !wanted.want(id(1)));
         assert!(look(&mut wanted, &[]), "not found");
         assert!(!wanted.want(id(1)));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_during_a_look_waits_for_the_next() {
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedIds::default();
         wanted.begin_look();
         assert!(wanted.want(id(1)));
         wanted.end_look();
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn ids_that_are_made_up_do_not_keep_others_from_being_looked_for() {
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedIds::default();
         for made_up in 0..100_000 {
             wanted.want(id(made_up));
             if made_up % 10_000 == 0 {
                 look(&mut wanted, &[]);
             }
             let sets = [&wanted.waiting, &wanted.looked_for, &wanted.missed];
-            assert!(sets.iter().all(|ids| ids.order.len() <= Ids::MOST));
+            assert!(sets.iter().all(|ids| ids.order.len() <= BoundedIds::MOST));
             assert!(sets.iter().all(|ids| ids.order.len() == ids.known.len()));
         }
         assert!(wanted.want(id(u32::MAX)), "the newest is always looked for");

@@ -10,7 +10,7 @@ use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
 
 /// A line; the names of its fields are the headings.
 #[derive(Serialize)]
-struct Line<'r> {
+struct CsvLine<'r> {
     id: String,
     keyspace: String,
     table: String,
@@ -54,13 +54,13 @@ pub(super) fn render(report: &Report, delimiter: u8, to: &mut dyn Write) -> io::
     csv.flush()
 }
 
-fn line<'r>(report: &Report, pattern: &PatternReport, cql: &'r str) -> Line<'r> {
+fn line<'r>(report: &Report, pattern: &PatternReport, cql: &'r str) -> CsvLine<'r> {
     let findings = report.findings.iter().chain(&report.accepted);
     let of_pattern = findings.filter(|finding| finding.patterns.contains(&pattern.id));
     let rules: Vec<_> = of_pattern.clone().map(|finding| finding.rule).collect();
     let clients: Vec<_> = pattern.clients.keys().map(String::as_str).collect();
     let (latency, partitions) = (&pattern.latency_us, &pattern.partitions.numbers);
-    Line {
+    CsvLine {
         id: pattern.id.to_string(),
         keyspace: inert(pattern.keyspace.as_deref().unwrap_or_default()),
         table: inert(pattern.table.as_deref().unwrap_or_default()),

@@ -4,7 +4,7 @@ use crate::{number, rules::EvidenceValue};
 
 /// A line of evidence for readers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct EvidenceLine {
     /// `Latency p99`.
     pub(super) label: String,
     /// `38 ms`.
@@ -15,7 +15,7 @@ pub(super) struct Line {
     pub(super) is_number: bool,
 }
 
-impl Line {
+impl EvidenceLine {
     /// Whether it is the share of a count, which comes after it and needs no line of its own.
     fn is_share_of(&self, count: &str) -> bool {
         self.label.strip_suffix(SHARE) == Some(count)
@@ -32,8 +32,8 @@ pub(super) fn own<'e>(evidence: &'e [(&'static str, EvidenceValue)]) -> &'e [(&'
 }
 
 /// The evidence in the order in which the rule gave it; quantiles of one quantity share a line.
-pub(super) fn lines(evidence: &[(&'static str, EvidenceValue)]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+pub(super) fn lines(evidence: &[(&'static str, EvidenceValue)]) -> Vec<EvidenceLine> {
+    let mut lines: Vec<EvidenceLine> = Vec::new();
     let mut quantity = None;
     for (name, value) in evidence {
         if let (Some(_), Some(more)) = (name.strip_suffix(LEFT_OUT), value.as_u64()) {
@@ -83,7 +83,7 @@ pub(super) fn lines(evidence: &[(&'static str, EvidenceValue)]) -> Vec<Line> {
 const LEFT_OUT: &str = "_left_out";
 
 /// `portal, billing and 3 more`.
-fn add_left_out(lines: &mut [Line], more: u64) {
+fn add_left_out(lines: &mut [EvidenceLine], more: u64) {
     if let Some(list) = lines.last_mut() {
         list.value += &format!(" and {} more", number::count(more));
         list.exact += &format!(" and {more} more");
@@ -91,8 +91,8 @@ fn add_left_out(lines: &mut [Line], more: u64) {
 }
 
 /// `1.2 MiB a second`.
-fn bytes_per_second(stem: &str, rate: f64) -> Line {
-    Line {
+fn bytes_per_second(stem: &str, rate: f64) -> EvidenceLine {
+    EvidenceLine {
         label: label(stem),
         value: format!("{} a second", number::bytes(number::rounded(rate))),
         exact: format!("{rate} bytes a second"),
@@ -101,13 +101,13 @@ fn bytes_per_second(stem: &str, rate: f64) -> Line {
 }
 
 /// A rate stands behind the count that it belongs to: `212,480 (59 a second)`.
-fn add_rate(lines: &mut Vec<Line>, label: &str, rate: f64) {
+fn add_rate(lines: &mut Vec<EvidenceLine>, label: &str, rate: f64) {
     match lines.last_mut() {
         Some(last) if last.label == label => {
             last.value += &format!(" ({})", number::rate(rate));
             last.exact += &format!(", {rate} a second");
         }
-        _ => lines.push(Line {
+        _ => lines.push(EvidenceLine {
             label: label.to_owned(),
             value: number::rate(rate),
             exact: format!("{rate} a second"),
@@ -118,7 +118,7 @@ fn add_rate(lines: &mut Vec<Line>, label: &str, rate: f64) {
 
 /// A share stands behind the count that it belongs to: `120 (49 %)`; alone it is called one, unless its name
 /// says of what it is.
-fn add_share(lines: &mut Vec<Line>, stem: &str, share: f64) {
+fn add_share(lines: &mut Vec<EvidenceLine>, stem: &str, share: f64) {
     let label = label(stem);
     let percent = number::percent(share);
     match lines.last_mut() {
@@ -126,7 +126,7 @@ fn add_share(lines: &mut Vec<Line>, stem: &str, share: f64) {
             last.value += &format!(" ({percent})");
             last.exact += &format!(", {share}");
         }
-        _ => lines.push(Line {
+        _ => lines.push(EvidenceLine {
             label: match stem.starts_with("of_") || stem.contains("_of_") {
                 true => label,
                 false => format!("{label}{SHARE}"),
@@ -146,7 +146,7 @@ fn split(label: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn line(name: &str, value: &EvidenceValue) -> Line {
+fn line(name: &str, value: &EvidenceValue) -> EvidenceLine {
     let (stem, shown) = if let Some(stem) = name.strip_suffix("_us") {
         (stem, value.as_u64().map(number::micros))
     } else if let Some(stem) = name.strip_suffix("_bytes") {
@@ -158,7 +158,7 @@ fn line(name: &str, value: &EvidenceValue) -> Line {
         (name, whole.or_else(|| value.as_f64().map(number::decimal)))
     };
     let exact = value.words();
-    Line {
+    EvidenceLine {
         label: label(stem),
         is_number: shown.is_some(),
         value: shown.unwrap_or_else(|| exact.clone()),

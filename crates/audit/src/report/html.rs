@@ -49,12 +49,12 @@ const MOST_DEFINITIONS: usize = 10;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let index = Index::of(report);
-    Page { report, index }.write_into(&mut Lines::new(to))
+    ReportPage { report, index }.write_into(&mut Lines::new(to))
 }
 
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Page<'a> {
+struct ReportPage<'a> {
     report: &'a Report,
     index: Index<'a>,
 }
@@ -66,7 +66,7 @@ struct CoverageShare {
     count: u64,
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     fn cluster(&self) -> String {
         match &self.report.cluster.name {
             Some(name) => format!("Cluster {name}"),

@@ -18,7 +18,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 
 /// What was found, and what is to be known of it: fields of the report, under its names.
 #[derive(Serialize)]
-struct Findings<'r> {
+struct FindingsDocument<'r> {
     part_of: &'static str,
     generated_at: Timestamp,
     window: &'r Span,
@@ -29,7 +29,7 @@ struct Findings<'r> {
 }
 
 pub(super) fn render_findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    let findings = Findings {
+    let findings = FindingsDocument {
         part_of: report.format,
         generated_at: report.generated_at,
         window: &report.window,

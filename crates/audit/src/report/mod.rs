@@ -55,8 +55,8 @@ pub use comparison::{
     DifferenceExample, DifferenceKind, NotCompared, ReplayEnd, ReplayPace, Skipped,
 };
 pub use diff::{
-    ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
-    PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
+    ChangedDefinition, ClientChanges, ComparedReport, DiffFormat, Figure, FigureChange, FindingChange,
+    FindingChanges, PatternChange, PatternChanges, ReadReport, ReportDiff,
 };
 pub use finding::{Chart, FindingReport, ProblemReport, Unit};
 #[cfg(feature = "json-schema")]

@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::Watch};
+use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::WatchedTime};
 use crate::{
     number,
     window::{OTHERS, Pattern, PatternId},
@@ -157,7 +157,7 @@ pub(super) fn impact<'p>(each: Severity, patterns: &[(PatternId, &'p Pattern)]) 
 }
 
 /// How long it was watched for any of these patterns.
-pub(super) fn watch(patterns: &[(PatternId, &Pattern)], context: &Context<'_>) -> Watch {
+pub(super) fn watch(patterns: &[(PatternId, &Pattern)], context: &Context<'_>) -> WatchedTime {
     context.watch_all(patterns.iter().map(|&(_, pattern)| pattern))
 }
 

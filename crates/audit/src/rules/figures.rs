@@ -1,6 +1,6 @@
 //! What rules of all groups ask of patterns, and say of them in the same words and numbers.
 
-use super::{Context, Findings, severity, watch::Watch};
+use super::{Context, Findings, severity, watch::WatchedTime};
 use crate::{
     number,
     window::{Pattern, PatternId},
@@ -34,18 +34,18 @@ pub(super) fn definition<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<&'
 
 /// How often an hour something happened that was counted so many times: what severities go by, and the same as titles
 /// say ([`often`]). A handful makes no load, and a moment that of a minute.
-pub(super) fn per_hour(times: u64, watch: impl Into<Watch>) -> f64 {
+pub(super) fn per_hour(times: u64, watch: impl Into<WatchedTime>) -> f64 {
     number::load(times, watch.into().seconds()).unwrap_or_default() * 3_600.0
 }
 
 /// Whether something that was counted so many times is a part of the load (`steady_per_hour` of `[severity]`).
-pub(super) fn is_steady(found: &Findings<'_>, times: u64, watch: impl Into<Watch>) -> bool {
+pub(super) fn is_steady(found: &Findings<'_>, times: u64, watch: impl Into<WatchedTime>) -> bool {
     per_hour(times, watch) >= found.severity_threshold(severity::STEADY)
 }
 
 /// The rate of a title, `, 3 a minute`, or the count where it makes none; nothing where no time was observed, as of a
 /// statement that was only read.
-pub(super) fn often(times: u64, watch: impl Into<Watch>) -> String {
+pub(super) fn often(times: u64, watch: impl Into<WatchedTime>) -> String {
     let seconds = watch.into().seconds();
     if seconds <= 0.0 {
         return String::new();
@@ -54,7 +54,7 @@ pub(super) fn often(times: u64, watch: impl Into<Watch>) -> String {
 }
 
 /// The same where the title has said the count: `, 3 a minute`, or ` in 20 s`.
-pub(super) fn at_rate(times: u64, watch: impl Into<Watch>) -> String {
+pub(super) fn at_rate(times: u64, watch: impl Into<WatchedTime>) -> String {
     let seconds = watch.into().seconds();
     match number::per_second(times, seconds) {
         Some(rate) => format!(", {}", number::rate(rate)),

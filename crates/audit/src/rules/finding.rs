@@ -12,7 +12,7 @@ use super::{
     About, Applied, Client, Context, Cost, EvidenceValue, Example, PartitionGrowth, RuleSeverity, Sequence,
     Settings, Severity, Threshold,
     severity::{self, Impact},
-    watch::Watch,
+    watch::WatchedTime,
 };
 use crate::{
     number,
@@ -334,7 +334,7 @@ fn shares(cost: Cost, context: &Context<'_>) -> Evidence {
 }
 
 /// The rate, where so many executions make one.
-fn per_second(executions: u64, watch: Watch) -> Option<(&'static str, EvidenceValue)> {
+fn per_second(executions: u64, watch: WatchedTime) -> Option<(&'static str, EvidenceValue)> {
     let rate = number::per_second(executions, watch.seconds())?;
     Some(("executions_per_second", rate.into()))
 }

@@ -15,7 +15,7 @@ use crate::{
 use cqlens_cql::{plan::Flag, syntax::ast::Body};
 
 /// What is said once: a rule on a table, of statements that have this in common.
-type Key = (&'static str, Option<String>, Option<String>, Common);
+type FoldKey = (&'static str, Option<String>, Option<String>, Common);
 
 /// What statements of one finding have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +55,8 @@ impl Common {
 /// severest and costliest.
 pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>, settings: &Settings) -> Vec<Finding> {
     let mut folded: Vec<Finding> = Vec::with_capacity(findings.len());
-    let mut places: BTreeMap<Key, usize> = BTreeMap::new();
-    let mut more: BTreeMap<usize, (Key, Vec<Finding>)> = BTreeMap::new();
+    let mut places: BTreeMap<FoldKey, usize> = BTreeMap::new();
+    let mut more: BTreeMap<usize, (FoldKey, Vec<Finding>)> = BTreeMap::new();
     for finding in findings {
         match key(&finding, context) {
             None => folded.push(finding),
@@ -86,7 +86,7 @@ pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>, settings: 
 }
 
 /// Names the columns in the titles of a rule that has several findings on reads of one table.
-fn tell_apart(folded: &mut [Finding], places: &BTreeMap<Key, usize>) {
+fn tell_apart(folded: &mut [Finding], places: &BTreeMap<FoldKey, usize>) {
     let reads: Vec<_> = places
         .iter()
         .filter_map(|(key, place)| {
@@ -108,7 +108,7 @@ fn tell_apart(folded: &mut [Finding], places: &BTreeMap<Key, usize>) {
 
 /// Nothing for a finding that is not on one statement, and for a read that asks by nothing. Of a batch over several
 /// tables that is only worth knowing, no table is more worth knowing than the others.
-fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
+fn key(finding: &Finding, context: &Context<'_>) -> Option<FoldKey> {
     let [id] = finding.patterns.as_slice() else {
         return None;
     };

@@ -88,9 +88,9 @@ pub struct Problem {
 /// the order of their severest findings, which is that of `findings`.
 pub fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<Problem> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let mut places: BTreeMap<ProblemKey<'_>, usize> = BTreeMap::new();
     for (at, finding) in findings.iter().enumerate() {
-        let key = Key::of(finding, context.schema);
+        let key = ProblemKey::of(finding, context.schema);
         let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
             Some(group) => group.findings.push(at),
@@ -118,7 +118,7 @@ fn cost(id: PatternId, context: &Context<'_>) -> Cost {
 
 /// The findings of a problem, by their place among all.
 struct Group<'f> {
-    key: Key<'f>,
+    key: ProblemKey<'f>,
     findings: Vec<usize>,
 }
 
@@ -185,14 +185,14 @@ fn are_one(cause: &str, other: &str) -> bool {
 
 /// What tells problems apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'f> {
+struct ProblemKey<'f> {
     cause: &'static str,
     keyspace: Option<&'f str>,
     table: Option<&'f str>,
     subject: Option<&'f str>,
 }
 
-impl<'f> Key<'f> {
+impl<'f> ProblemKey<'f> {
     fn of(finding: &'f Finding, schema: &'f Schema) -> Self {
         let cause = cause(finding.rule);
         let is_shared = cause != finding.rule;

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Context, Findings, Threshold, cost::Cost, figures, watch::Watch};
+use super::{Context, Findings, Threshold, cost::Cost, figures, watch::WatchedTime};
 use crate::{number, window::Pattern};
 
 /// How much a finding matters. `High` is the greatest.
@@ -262,7 +262,7 @@ impl Context<'_> {
     }
 
     /// How long what is judged was watched.
-    fn watched(&self, impact: &Impact<'_>) -> Watch {
+    fn watched(&self, impact: &Impact<'_>) -> WatchedTime {
         self.watch_all(impact.patterns.iter().copied())
     }
 }

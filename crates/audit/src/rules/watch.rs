@@ -16,29 +16,29 @@ use cqlens_cql::schema::TableName;
 
 /// A time of observation, in seconds: 0 of what was only read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Watch(f64);
+pub(crate) struct WatchedTime(f64);
 
-impl Watch {
+impl WatchedTime {
     pub(crate) fn seconds(self) -> f64 {
         self.0
     }
 }
 
 /// The time in which any source watched.
-impl From<&Window> for Watch {
+impl From<&Window> for WatchedTime {
     fn from(window: &Window) -> Self {
         Self(window.seconds())
     }
 }
 
 /// Names of sources; nothing for any of them.
-type Sources<'a> = Option<BTreeSet<&'a str>>;
+type SourceNames<'a> = Option<BTreeSet<&'a str>>;
 
 /// Which sources could have seen an application or a table; nothing is known, nor needed, of windows of one source.
 #[derive(Debug, Default)]
 pub(super) struct Watching<'a> {
-    applications: BTreeMap<&'a str, Sources<'a>>,
-    tables: BTreeMap<TableName, Sources<'a>>,
+    applications: BTreeMap<&'a str, SourceNames<'a>>,
+    tables: BTreeMap<TableName, SourceNames<'a>>,
     /// Added up once for the sources of each application.
     seconds: RefCell<BTreeMap<BTreeSet<&'a str>, f64>>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Watching<'a> {
 impl<'a> Watching<'a> {
     pub(super) fn of(window: &'a Window) -> Self {
         let mut watching = Self::default();
-        let borrowed = |sources: Option<&'a BTreeSet<String>>| -> Sources<'a> {
+        let borrowed = |sources: Option<&'a BTreeSet<String>>| -> SourceNames<'a> {
             sources.map(|sources| sources.iter().map(String::as_str).collect())
         };
         for (client, sources) in window.sightings.clients() {
@@ -69,7 +69,7 @@ impl<'a> Watching<'a> {
         watching
     }
 
-    fn sources_of(&self, pattern: &Pattern) -> Sources<'a> {
+    fn sources_of(&self, pattern: &Pattern) -> SourceNames<'a> {
         if pattern.clients.is_empty() {
             let table = table_of(pattern)?;
             return self.tables.get(&table)?.clone();
@@ -82,9 +82,9 @@ impl<'a> Watching<'a> {
     }
 
     /// The time of these sources together; that of all where any of them may have seen it.
-    fn watch(&self, window: &Window, sources: Sources<'a>) -> Watch {
+    fn watch(&self, window: &Window, sources: SourceNames<'a>) -> WatchedTime {
         let Some(sources) = sources.filter(|sources| sources.len() < window.sources.len()) else {
-            return Watch::from(window);
+            return WatchedTime::from(window);
         };
         let mut known = self.seconds.borrow_mut();
         let seconds = known
@@ -92,15 +92,15 @@ impl<'a> Watching<'a> {
             .or_insert_with_key(|sources| window.observed.seconds_of(sources.iter().copied()));
         // Nobody is known to have watched.
         if *seconds > 0.0 {
-            Watch(*seconds)
+            WatchedTime(*seconds)
         } else {
-            Watch::from(window)
+            WatchedTime::from(window)
         }
     }
 }
 
 /// Once any source may have seen it, any may.
-fn add<'a, K: Ord>(to: &mut BTreeMap<K, Sources<'a>>, key: K, sources: Sources<'a>) {
+fn add<'a, K: Ord>(to: &mut BTreeMap<K, SourceNames<'a>>, key: K, sources: SourceNames<'a>) {
     let mine = to.entry(key).or_insert_with(|| Some(BTreeSet::new()));
     *mine = mine.take().zip(sources).map(|(mut mine, sources)| {
         mine.extend(sources);
@@ -110,24 +110,24 @@ fn add<'a, K: Ord>(to: &mut BTreeMap<K, Sources<'a>>, key: K, sources: Sources<'
 
 impl Context<'_> {
     /// How long an application was watched.
-    pub(super) fn watch_application(&self, name: &str) -> Watch {
+    pub(super) fn watch_application(&self, name: &str) -> WatchedTime {
         let sources = self.watching.applications.get(name).cloned();
         self.watching.watch(self.window, sources.flatten())
     }
 
     /// How long a table was watched.
-    pub(super) fn watch_table(&self, name: &TableName) -> Watch {
+    pub(super) fn watch_table(&self, name: &TableName) -> WatchedTime {
         let sources = self.watching.tables.get(name).cloned();
         self.watching.watch(self.window, sources.flatten())
     }
 
     /// How long it was watched for a pattern.
-    pub(crate) fn watch(&self, pattern: &Pattern) -> Watch {
+    pub(crate) fn watch(&self, pattern: &Pattern) -> WatchedTime {
         self.watch_all([pattern])
     }
 
     /// How long it was watched for any of these patterns.
-    pub(crate) fn watch_all<'p>(&self, patterns: impl IntoIterator<Item = &'p Pattern>) -> Watch {
+    pub(crate) fn watch_all<'p>(&self, patterns: impl IntoIterator<Item = &'p Pattern>) -> WatchedTime {
         let sources = patterns
             .into_iter()
             .map(|pattern| self.watching.sources_of(pattern));

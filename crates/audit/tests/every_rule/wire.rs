@@ -451,7 +451,7 @@ fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 
 }
 
 /// Six nodes, three in each datacenter; the one at 10.9.0.1, which cqlens is connected to, has almost no tokens.
-fn ring() -> catalog::Cluster {
+fn ring() -> catalog::ClusterState {
     let node = |number: u8, data_center: &str, token: i64| Node {
         address: Some(format!("10.9.0.{number}")),
         port: Some(9_042),
@@ -460,7 +460,7 @@ fn ring() -> catalog::Cluster {
         tokens: vec![token],
         ..Node::default()
     };
-    catalog::Cluster {
+    catalog::ClusterState {
         partitioner: Some("Murmur3Partitioner".to_owned()),
         nodes: vec![
             node(1, "dc1", i64::MIN + 1),
@@ -470,7 +470,7 @@ fn ring() -> catalog::Cluster {
             node(5, "dc2", -2_000_000_000_000_000_000),
             node(6, "dc2", 2_000_000_000_000_000_000),
         ],
-        ..catalog::Cluster::default()
+        ..catalog::ClusterState::default()
     }
 }
 

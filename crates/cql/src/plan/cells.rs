@@ -13,8 +13,10 @@ use super::compile::Receiver;
 use super::restriction::Test;
 use super::restrictions::Restrictions;
 use super::target::Target;
-use super::term::{Datum, Term};
-use crate::cells::{Cells, InsertedRow, RowOfPartition, SAMPLED_PARTITIONS, SampledRow, Use, write_value};
+use super::term::{CompiledTerm, Datum};
+use crate::cells::{
+    Cells, IndexUse, InsertedRow, RowOfPartition, SAMPLED_PARTITIONS, SampledRow, write_value,
+};
 use crate::schema::{Column, ColumnKind, ColumnName, TableName};
 
 /// The cells of a statement that are counted by value.
@@ -23,7 +25,7 @@ pub(super) struct CellPlan {
     /// The table of an INSERT whose rows are counted.
     inserted: Option<Arc<TableName>>,
     /// The whole primary key, in its order; none if the statement does not name one row.
-    row: Option<Vec<Term>>,
+    row: Option<Vec<CompiledTerm>>,
     /// The values that stand in the text of an INSERT.
     literals: Vec<Box<str>>,
     columns: Vec<PlannedColumn>,
@@ -35,14 +37,14 @@ pub(super) struct CellPlan {
 
 /// What is compared from row to row of a partition: regular columns of one cell, with their values.
 #[derive(Debug, Clone)]
-struct SampledValues(Vec<(Arc<str>, Term)>);
+struct SampledValues(Vec<(Arc<str>, CompiledTerm)>);
 
 #[derive(Debug, Clone)]
 struct PlannedColumn {
     name: Arc<ColumnName>,
-    used: Use,
+    used: IndexUse,
     /// Its value; none where it has several, or none.
-    value: Option<Term>,
+    value: Option<CompiledTerm>,
 }
 
 /// Boxed, since most plans have none.
@@ -77,7 +79,7 @@ impl CellPlan {
             row,
             literals: literals.collect(),
             columns: indexed
-                .map(|(column, value)| target.planned(column, Use::Inserted, Some(value)))
+                .map(|(column, value)| target.planned(column, IndexUse::Inserted, Some(value)))
                 .collect(),
         };
         plan.unless_empty()
@@ -96,7 +98,7 @@ impl CellPlan {
                 AssignmentOperation::Set(value) => Some(value),
                 _ => None,
             };
-            target.planned(&assignment.column, Use::Updated, value)
+            target.planned(&assignment.column, IndexUse::Updated, value)
         });
         Self::of_columns(columns.collect(), restrictions)
     }
@@ -109,16 +111,16 @@ impl CellPlan {
     ) -> MaybeCells {
         let deletions = delete.deletions.iter();
         let indexed = deletions.filter(|deletion| is_indexed(target, &deletion.column));
-        let columns = indexed.map(|deletion| target.planned(&deletion.column, Use::Updated, None));
+        let columns = indexed.map(|deletion| target.planned(&deletion.column, IndexUse::Updated, None));
         Self::of_columns(columns.collect(), restrictions)
     }
 
     /// Of a read that asks indexes.
     pub(super) fn of_read(restrictions: &Restrictions<'_>, target: &Target<'_>) -> MaybeCells {
         let used = if restrictions.is_key_range {
-            Use::Read
+            IndexUse::Read
         } else {
-            Use::ReadInPartition
+            IndexUse::ReadInPartition
         };
         let chosen = restrictions
             .indexes
@@ -191,7 +193,7 @@ impl CellPlan {
     }
 
     /// The terms of the partition key, where a partition has several rows.
-    fn partition_terms(&self) -> Option<&[Term]> {
+    fn partition_terms(&self) -> Option<&[CompiledTerm]> {
         self.row.as_ref()?.get(..self.partition_key?)
     }
 
@@ -285,7 +287,7 @@ impl SampledValues {
 }
 
 /// Whether a partition is one of those whose rows are sampled: the same ones in each run, whatever the operator's key.
-fn is_sampled(key: &[Term], values: &Values<'_>) -> bool {
+fn is_sampled(key: &[CompiledTerm], values: &Values<'_>) -> bool {
     let mut hasher = FixedState::with_seed(0).build_hasher();
     for term in key {
         match term.evaluate(Some(values)) {
@@ -298,7 +300,7 @@ fn is_sampled(key: &[Term], values: &Values<'_>) -> bool {
 
 impl Target<'_> {
     /// The value that a column of one cell is given.
-    fn value(&self, column: &Column, value: &AstTerm<'_>) -> Option<Term> {
+    fn value(&self, column: &Column, value: &AstTerm<'_>) -> Option<CompiledTerm> {
         let cql_type: CqlType = self.keyspace.resolve(&column.data_type);
         let receiver = Receiver {
             name: &column.name,
@@ -308,7 +310,7 @@ impl Target<'_> {
     }
 
     /// A column with the value that it is given.
-    fn planned(&self, column: &Name<'_>, used: Use, value: Option<&AstTerm<'_>>) -> PlannedColumn {
+    fn planned(&self, column: &Name<'_>, used: IndexUse, value: Option<&AstTerm<'_>>) -> PlannedColumn {
         let defined = self.table.column(column.as_str());
         // Of a collection of several cells the elements are indexed, not the value.
         let single = defined.filter(|defined| !defined.data_type.is_multi_cell());
@@ -336,11 +338,11 @@ fn is_indexed(target: &Target<'_>, column: &Name<'_>) -> bool {
 }
 
 /// The values of the whole primary key; none if one of them is not given by `=`.
-fn row(restrictions: &Restrictions<'_>) -> Option<Vec<Term>> {
+fn row(restrictions: &Restrictions<'_>) -> Option<Vec<CompiledTerm>> {
     let table = restrictions.table;
     let partition = restrictions.partition.iter().map(Option::as_ref);
     let clustering = restrictions.clustering.iter().map(Some);
-    let row: Option<Vec<Term>> = partition
+    let row: Option<Vec<CompiledTerm>> = partition
         .chain(clustering)
         .map(
             |restriction| match (restriction?.columns.as_slice(), &restriction?.test) {
@@ -354,7 +356,7 @@ fn row(restrictions: &Restrictions<'_>) -> Option<Vec<Term>> {
 }
 
 /// The hash of values; none if one of them is null, not set or not known.
-fn hash(terms: &[Term], values: &Values<'_>, cells: &Cells) -> Option<u64> {
+fn hash(terms: &[CompiledTerm], values: &Values<'_>, cells: &Cells) -> Option<u64> {
     let mut hasher = cells.hasher();
     for term in terms {
         let Ok(Datum::Bytes(bytes)) = term.evaluate(Some(values)) else {

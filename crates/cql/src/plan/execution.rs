@@ -9,7 +9,7 @@ use super::keys::{self, Counted, KeyPlan};
 use super::limits::{self, ReadLimits};
 use super::refusal::Refusal;
 use super::shape::{BatchPlan, Plan, ReadPlan, Reads, Shape, WritePlan, Writes};
-use super::term::{Fault, Term};
+use super::term::{CompiledTerm, Fault};
 use super::touched::Touched;
 
 impl Plan {
@@ -130,7 +130,8 @@ impl Plan {
         else {
             return Ok(ReadLimits::default());
         };
-        let evaluate = |term: &Option<Term>| limits::evaluate(term.as_ref(), values).map_err(Refusal::from);
+        let evaluate =
+            |term: &Option<CompiledTerm>| limits::evaluate(term.as_ref(), values).map_err(Refusal::from);
         Ok(ReadLimits {
             limit: evaluate(limit)?,
             per_partition_limit: evaluate(per_partition_limit)?,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::compile::{Receiver, marker_of};
 use super::keys::{Choice, Counted, KeyColumn, KeyPlan};
-use super::term::{Fault, Marker, Term};
+use super::term::{CompiledTerm, Fault, Marker};
 use super::value;
 use crate::footprint::Keys;
 use crate::{footprint::Reason, schema::TableName};
@@ -22,13 +22,13 @@ pub(super) struct JsonKey {
     table: Arc<TableName>,
     /// Names and types of the key's columns, in order.
     columns: Vec<(String, CqlType)>,
-    source: Source,
+    source: JsonSource,
     /// The other columns, which a document deletes that does not name them; none with `DEFAULT UNSET`.
     others: Vec<Box<str>>,
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum JsonSource {
     /// The text is in the statement: the key is known, or why it is not.
     Known {
         key: Result<KeyPlan, Fault>,
@@ -59,7 +59,7 @@ impl JsonKey {
             ast::Term::Literal(literal) => {
                 let text = literal.decoded();
                 let nulls = nulls_of(&text, &others);
-                Source::Known {
+                JsonSource::Known {
                     key: key_of(&text, &columns, &table),
                     nulls: nulls.into_iter().map(Into::into).collect(),
                 }
@@ -69,9 +69,9 @@ impl JsonKey {
                     name: "[json]",
                     cql_type: &CqlType::Text,
                 };
-                Source::Marker(marker_of(marker, receiver))
+                JsonSource::Marker(marker_of(marker, receiver))
             }
-            _ => Source::Known {
+            _ => JsonSource::Known {
                 key: Err(Fault::NotFollowed),
                 nulls: Vec::new(),
             },
@@ -87,8 +87,8 @@ impl JsonKey {
     /// The columns that an execution sets to null by naming them so, or by not naming them.
     pub(super) fn nulls(&self, values: &Values<'_>) -> Vec<&str> {
         match &self.source {
-            Source::Known { nulls, .. } => nulls.iter().map(AsRef::as_ref).collect(),
-            Source::Marker(marker) => match marker.bound(Some(values)) {
+            JsonSource::Known { nulls, .. } => nulls.iter().map(AsRef::as_ref).collect(),
+            JsonSource::Marker(marker) => match marker.bound(Some(values)) {
                 Ok(BoundValue::Bytes(bytes)) => match std::str::from_utf8(bytes) {
                     Ok(text) => nulls_of(text, &self.others),
                     Err(_) => Vec::new(),
@@ -101,8 +101,8 @@ impl JsonKey {
     pub(super) fn count(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Counted, Fault> {
         let bound;
         let plan = match &self.source {
-            Source::Known { key, .. } => key.as_ref().map_err(Clone::clone)?,
-            Source::Marker(marker) => {
+            JsonSource::Known { key, .. } => key.as_ref().map_err(Clone::clone)?,
+            JsonSource::Marker(marker) => {
                 let BoundValue::Bytes(bytes) = marker.bound(values)? else {
                     return Err(Fault::invalid("Got null for INSERT JSON values"));
                 };
@@ -148,10 +148,10 @@ fn key_of(text: &str, columns: &[(String, CqlType)], table: &Arc<TableName>) -> 
     let mut key = Vec::new();
     for (name, cql_type) in columns {
         let term = match members.get(name) {
-            None | Some(Value::Null) => Term::Null,
+            None | Some(Value::Null) => CompiledTerm::Null,
             Some(value) => match bytes_of(cql_type, value) {
-                Ok(bytes) => Term::Constant(bytes.into_boxed_slice()),
-                Err(fault) => Term::Unknown(fault),
+                Ok(bytes) => CompiledTerm::Constant(bytes.into_boxed_slice()),
+                Err(fault) => CompiledTerm::Unknown(fault),
             },
         };
         key.push(KeyColumn {

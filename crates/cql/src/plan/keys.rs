@@ -7,7 +7,7 @@ use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
 use super::restriction::{Choices, Restriction, Test};
-use super::term::{Datum, Fault, Marker, Term};
+use super::term::{CompiledTerm, Datum, Fault, Marker};
 use super::token::TokenRange;
 use super::value;
 use crate::footprint::{Keys, Pushed};
@@ -34,7 +34,7 @@ pub(super) struct KeyColumn {
 /// One value or several.
 #[derive(Debug, Clone)]
 pub(super) enum Choice {
-    One(Term),
+    One(CompiledTerm),
     Several(Choices),
 }
 
@@ -198,7 +198,7 @@ impl KeyPlan {
         &self,
         columns: &[Vec<Cow<'_, [u8]>>],
         total: u64,
-        token: Option<super::token::Span>,
+        token: Option<super::token::TokenInterval>,
         keys: &mut Keys,
     ) -> Result<Counted, Fault> {
         let mut counted = Counted::default();
@@ -252,7 +252,7 @@ impl KeyColumn {
     #[inline]
     fn marker_as_it_is(&self) -> Option<&Marker> {
         match &self.choice {
-            Choice::One(Term::Marker(marker)) => match marker.cql_type {
+            Choice::One(CompiledTerm::Marker(marker)) => match marker.cql_type {
                 CqlType::List(_) | CqlType::Set(_) | CqlType::Map(_) => None,
                 _ => Some(marker),
             },
@@ -262,7 +262,7 @@ impl KeyColumn {
 
     /// The valid bytes that are bound to the column's one marker.
     fn bound<'v>(&self, values: &Values<'v>) -> Result<&'v [u8], Fault> {
-        let Choice::One(Term::Marker(marker)) = &self.choice else {
+        let Choice::One(CompiledTerm::Marker(marker)) = &self.choice else {
             return Err(Fault::NotFollowed);
         };
         let bytes = not_null(marker.bound(Some(values))?)?;
@@ -297,7 +297,11 @@ impl KeyColumn {
         }
     }
 
-    fn listed<'v>(&self, terms: &'v [Term], values: Option<&Values<'v>>) -> Result<Distinct<'v>, Fault> {
+    fn listed<'v>(
+        &self,
+        terms: &'v [CompiledTerm],
+        values: Option<&Values<'v>>,
+    ) -> Result<Distinct<'v>, Fault> {
         let mut distinct = Distinct {
             known: Vec::with_capacity(terms.len()),
             generated: 0,

@@ -2,7 +2,7 @@
 
 use cqlens_proto::message::Values;
 
-use super::term::{Datum, Fault, Term};
+use super::term::{CompiledTerm, Datum, Fault};
 
 /// What an execution does, beside its partitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,7 +13,10 @@ pub struct ReadLimits {
     pub per_partition_limit: Option<i32>,
 }
 /// A limit that was written, evaluated: rows, or no limit where it is not set.
-pub(super) fn evaluate(term: Option<&Term>, values: Option<&Values<'_>>) -> Result<Option<i32>, Fault> {
+pub(super) fn evaluate(
+    term: Option<&CompiledTerm>,
+    values: Option<&Values<'_>>,
+) -> Result<Option<i32>, Fault> {
     let Some(term) = term else { return Ok(None) };
     match term.evaluate(values)? {
         Datum::NotSet => Ok(None),

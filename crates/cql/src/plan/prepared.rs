@@ -11,7 +11,7 @@ use super::markers::Markers;
 use super::rows;
 use super::shape::{Plan, ReadPlan, Reads, Shape, WritePlan, Writes};
 use super::target::direct_marker;
-use super::term::{Marker, Term};
+use super::term::{CompiledTerm, Marker};
 use super::text_facts::{TextFacts, kept};
 use crate::{footprint::Reason, schema::TableName};
 
@@ -108,7 +108,7 @@ impl Plan {
             _ => return false,
         };
         let index = |column: &KeyColumn| match &column.choice {
-            Choice::One(Term::Marker(marker)) => Some(marker.index),
+            Choice::One(CompiledTerm::Marker(marker)) => Some(marker.index),
             _ => None,
         };
         let planned: Option<Vec<_>> = keys.columns.iter().map(index).collect();
@@ -170,7 +170,7 @@ fn key_plan(table: Arc<TableName>, markers: &Markers, clause: Option<&Where<'_>>
         };
         Some(KeyColumn {
             cql_type: cql_type.clone(),
-            choice: Choice::One(Term::Marker(marker)),
+            choice: Choice::One(CompiledTerm::Marker(marker)),
         })
     };
     let columns: Option<Vec<_>> = markers.partition_key.iter().map(column).collect();

@@ -3,7 +3,7 @@
 use crate::syntax::ast::RelationOperator;
 
 use super::refusal::Refusal;
-use super::term::{Marker, Term};
+use super::term::{CompiledTerm, Marker};
 use crate::schema::{Column, ColumnKind, Table};
 
 /// What is said of one column, or of several that are compared as a tuple.
@@ -19,7 +19,7 @@ pub(super) struct Restriction<'s> {
 /// How columns are restricted.
 #[derive(Debug, Clone)]
 pub(super) enum Test {
-    Equal(Term),
+    Equal(CompiledTerm),
     In(Choices),
     Slice(Slice),
     Contains(Contains),
@@ -31,7 +31,7 @@ pub(super) enum Test {
 /// What an `IN` lists.
 #[derive(Debug, Clone)]
 pub(super) enum Choices {
-    Listed(Vec<Term>),
+    Listed(Vec<CompiledTerm>),
     /// `IN ?`: the marker is bound to a list.
     Bound(Marker),
 }
@@ -46,7 +46,7 @@ pub(super) struct Slice {
 /// One end of a slice.
 #[derive(Debug, Clone)]
 pub(super) struct Bound {
-    pub(super) term: Term,
+    pub(super) term: CompiledTerm,
     pub(super) inclusive: bool,
     /// Compares a tuple of columns, not one column.
     pub(super) is_tuple: bool,
@@ -80,7 +80,7 @@ impl Restriction<'_> {
 
 impl Slice {
     /// One end, of one column or of a tuple.
-    pub(super) fn of(operator: RelationOperator, term: Term, is_tuple: bool) -> Self {
+    pub(super) fn of(operator: RelationOperator, term: CompiledTerm, is_tuple: bool) -> Self {
         let inclusive = matches!(
             operator,
             RelationOperator::LessOrEqual | RelationOperator::GreaterOrEqual

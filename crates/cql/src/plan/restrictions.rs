@@ -1,7 +1,7 @@
 //! What a whole `WHERE` clause says of a table's columns, and what that means for keys, rows and slices.
 
 use super::restriction::{Restriction, Slice, Test};
-use super::term::Term;
+use super::term::CompiledTerm;
 use crate::schema::{Column, Table, is_virtual};
 
 /// What a statement does with the rows that its `WHERE` clause names.
@@ -33,7 +33,7 @@ pub(super) struct Restrictions<'s> {
 /// How the token is restricted.
 #[derive(Debug, Clone)]
 pub(super) enum TokenTest {
-    Equal(Term),
+    Equal(CompiledTerm),
     Slice(Slice),
 }
 

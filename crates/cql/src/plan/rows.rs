@@ -16,7 +16,7 @@ use super::clustering::{RowCheck, RowSlice};
 use super::compile::{Compiler, Receiver};
 use super::markers::Markers;
 use super::restriction::Slice;
-use super::term::{Marker, Term};
+use super::term::{CompiledTerm, Marker};
 
 /// What is to be checked; none if every execution names rows.
 pub(super) fn check(clause: &Where<'_>, markers: &Markers, work: &Work) -> Option<RowCheck> {
@@ -115,7 +115,7 @@ fn end<'c>(
 }
 
 /// What columns are compared with that are compared as a tuple.
-fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) -> Option<Term> {
+fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) -> Option<CompiledTerm> {
     let AstTerm::Tuple { items, .. } = term else {
         let types = types.iter().map(|cql_type| (*cql_type).clone()).collect();
         return compiled(
@@ -127,11 +127,11 @@ fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) 
     };
     let components = columns.iter().zip(types).zip(items);
     let components = components.map(|((column, cql_type), item)| compiled(item, column, cql_type, work));
-    let components: Option<Vec<Term>> = components.collect();
-    components.map(|components| Term::Tuple(components).folded())
+    let components: Option<Vec<CompiledTerm>> = components.collect();
+    components.map(|components| CompiledTerm::Tuple(components).folded())
 }
 
-fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Option<Term> {
+fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Option<CompiledTerm> {
     let compiler = Compiler {
         keyspace: None,
         partition_key: &[],

@@ -12,7 +12,7 @@ use super::restrictions::{Purpose, Restrictions};
 use super::selector;
 use super::shape::{ReadPlan, Reads};
 use super::target::Target;
-use super::term::{Fault, Term};
+use super::term::{CompiledTerm, Fault};
 use super::token::TokenRange;
 use crate::schema::{Column, ColumnKind, Table, is_virtual};
 use cqlens_proto::types::CqlType;
@@ -84,7 +84,7 @@ fn reads(
     let token = restrictions.token.clone().map(TokenRange::from);
     // Tokens of virtual tables are not computed.
     let token = token.filter(|_| !virtual_table || !restrictions.is_key_range);
-    let not_computed = || TokenRange::Equal(Term::Unknown(Fault::NotFollowed));
+    let not_computed = || TokenRange::Equal(CompiledTerm::Unknown(Fault::NotFollowed));
     let token = token.map(|token| if virtual_table { not_computed() } else { token });
     if !restrictions.is_key_range {
         let columns = restrictions.partition.iter().flatten().zip(&target.key_types);

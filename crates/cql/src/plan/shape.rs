@@ -14,7 +14,7 @@ use super::flag::Flag;
 use super::json::JsonKey;
 use super::keys::KeyPlan;
 use super::refusal::Refusal;
-use super::term::Term;
+use super::term::CompiledTerm;
 use super::token::TokenRange;
 
 /// What a statement does, compiled once for all its executions.
@@ -44,8 +44,8 @@ pub(super) enum Shape {
 #[derive(Debug, Clone)]
 pub(super) struct ReadPlan {
     pub(super) reads: Reads,
-    pub(super) limit: Option<Term>,
-    pub(super) per_partition_limit: Option<Term>,
+    pub(super) limit: Option<CompiledTerm>,
+    pub(super) per_partition_limit: Option<CompiledTerm>,
     pub(super) cells: MaybeCells,
 }
 

@@ -4,13 +4,13 @@ use cqlens_proto::message::Values;
 
 use super::restriction::Bound;
 use super::restrictions::TokenTest;
-use super::term::{Datum, Fault, Term};
+use super::term::{CompiledTerm, Datum, Fault};
 use crate::murmur3::MINIMUM;
 
 /// A compiled restriction of the token.
 #[derive(Debug, Clone)]
 pub(super) enum TokenRange {
-    Equal(Term),
+    Equal(CompiledTerm),
     Slice {
         start: Option<Bound>,
         end: Option<Bound>,
@@ -19,7 +19,7 @@ pub(super) enum TokenRange {
 
 /// An evaluated one: both ends, where they are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct TokenInterval {
     start: Option<End>,
     end: Option<End>,
 }
@@ -43,14 +43,14 @@ impl From<TokenTest> for TokenRange {
 }
 
 impl TokenRange {
-    pub(super) fn evaluate(&self, values: Option<&Values<'_>>) -> Result<Span, Fault> {
+    pub(super) fn evaluate(&self, values: Option<&Values<'_>>) -> Result<TokenInterval, Fault> {
         match self {
             Self::Equal(term) => {
                 let end = Some(End {
                     token: token(term, values)?,
                     inclusive: true,
                 });
-                Ok(Span { start: end, end })
+                Ok(TokenInterval { start: end, end })
             }
             Self::Slice { start, end } => {
                 let evaluate = |bound: &Option<Bound>| {
@@ -64,7 +64,7 @@ impl TokenRange {
                         })
                         .transpose()
                 };
-                Ok(Span {
+                Ok(TokenInterval {
                     start: evaluate(start)?,
                     end: evaluate(end)?,
                 })
@@ -84,7 +84,7 @@ impl TokenRange {
     }
 }
 
-fn token(term: &Term, values: Option<&Values<'_>>) -> Result<i64, Fault> {
+fn token(term: &CompiledTerm, values: Option<&Values<'_>>) -> Result<i64, Fault> {
     match term.evaluate(values)? {
         Datum::Bytes(bytes) => match bytes.as_ref().try_into() {
             Ok(bytes) => Ok(i64::from_be_bytes(bytes)),
@@ -94,7 +94,7 @@ fn token(term: &Term, values: Option<&Values<'_>>) -> Result<i64, Fault> {
     }
 }
 
-impl Span {
+impl TokenInterval {
     /// Whether a named key's token is in the range, which wraps around where its start is behind its end
     /// (`TokenFilter`).
     pub(super) fn contains(&self, token: i64) -> bool {
@@ -154,9 +154,9 @@ impl Span {
 mod tests {
     use super::*;
 
-    fn span(start: Option<(i64, bool)>, end: Option<(i64, bool)>) -> Span {
+    fn span(start: Option<(i64, bool)>, end: Option<(i64, bool)>) -> TokenInterval {
         let end_of = |end: Option<(i64, bool)>| end.map(|(token, inclusive)| End { token, inclusive });
-        Span {
+        TokenInterval {
             start: end_of(start),
             end: end_of(end),
         }

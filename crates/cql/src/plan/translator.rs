@@ -7,7 +7,7 @@ use cqlens_proto::types::CqlType;
 use super::compile::{Compiler, Receiver, marker_of};
 use super::refusal::Refusal;
 use super::restriction::{Choices, Contains, Restriction, Slice, Test};
-use super::term::{Marker, Term};
+use super::term::{CompiledTerm, Marker};
 use crate::footprint::Reason;
 use crate::schema::{Column, DataType, Keyspace, Table};
 
@@ -100,7 +100,7 @@ impl<'s> Translator<'s> {
                     Test::Equal(self.compiler.term(&terms[0], receiver)?)
                 }
                 Comparand::List(terms) => {
-                    let terms: Result<Vec<Term>, _> = terms
+                    let terms: Result<Vec<CompiledTerm>, _> = terms
                         .iter()
                         .map(|term| self.compiler.term(term, receiver))
                         .collect();
@@ -224,7 +224,7 @@ impl<'s> Translator<'s> {
                 Test::Equal(self.tuple(&terms[0], columns, receiver)?)
             }
             (RelationOperator::In, Comparand::List(terms)) => {
-                let terms: Result<Vec<Term>, _> = terms
+                let terms: Result<Vec<CompiledTerm>, _> = terms
                     .iter()
                     .map(|term| self.tuple(term, columns, receiver))
                     .collect();
@@ -251,7 +251,7 @@ impl<'s> Translator<'s> {
         term: &ast::Term<'_>,
         columns: &[&Column],
         receiver: Receiver<'_>,
-    ) -> Result<Term, Refusal> {
+    ) -> Result<CompiledTerm, Refusal> {
         let (ast::Term::Tuple { items, .. }, CqlType::Tuple(types)) = (term, receiver.cql_type) else {
             return self.compiler.term(term, receiver);
         };

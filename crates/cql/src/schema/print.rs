@@ -88,7 +88,7 @@ impl fmt::Display for Table {
                 }
                 writeln!(out, " FROM {}.{}", quote(&self.keyspace), quote(&view.base))?;
                 writeln!(out, "    WHERE {}", view.where_clause)?;
-                write!(out, "    PRIMARY KEY {}", PrimaryKey(self))?;
+                write!(out, "    PRIMARY KEY {}", PrintedPrimaryKey(self))?;
             }
             None => {
                 writeln!(out, "CREATE TABLE {name} (")?;
@@ -105,7 +105,7 @@ impl fmt::Display for Table {
                         column.data_type
                     )?;
                 }
-                write!(out, "    PRIMARY KEY {}\n)", PrimaryKey(self))?;
+                write!(out, "    PRIMARY KEY {}\n)", PrintedPrimaryKey(self))?;
             }
         }
         self.write_properties(out)?;
@@ -140,9 +140,9 @@ impl Table {
     }
 }
 
-struct PrimaryKey<'t>(&'t Table);
+struct PrintedPrimaryKey<'t>(&'t Table);
 
-impl fmt::Display for PrimaryKey<'_> {
+impl fmt::Display for PrintedPrimaryKey<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |columns: &[Column]| {
             let names: Vec<_> = columns.iter().map(|column| quote(&column.name)).collect();

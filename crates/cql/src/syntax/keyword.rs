@@ -256,16 +256,16 @@ const SYNONYMS: [(&str, Keyword); 2] = [
 ];
 
 /// All words by first letter and length, which hardly two of them share: most names are told apart at once.
-static TABLE: Table = Table::build();
+static TABLE: KeywordTable = KeywordTable::build();
 
-struct Table {
-    words: [(u128, Keyword); Table::SIZE],
+struct KeywordTable {
+    words: [(u128, Keyword); KeywordTable::SIZE],
     /// Where in `words` the bucket of a letter and a length ends and the next one begins. No word has length
     /// 0, so that every bucket that is asked for has one before it.
     ends: [u8; LETTERS as usize * LENGTHS],
 }
 
-impl Table {
+impl KeywordTable {
     const SIZE: usize = Keyword::ALL.len() + SYNONYMS.len();
 
     /// Run by the compiler: a counting sort.

@@ -283,12 +283,12 @@ fn numbered_from(base: u64, exchange: RecordedExchange) -> RecordedExchange {
 }
 
 /// A file that counts what is read of it.
-struct Counted {
+struct CountingReader {
     file: File,
     bytes_read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl Read for Counted {
 /// The lines of one file.
 struct Lines {
     path: PathBuf,
-    input: BufReader<MultiGzDecoder<BufReader<Counted>>>,
+    input: BufReader<MultiGzDecoder<BufReader<CountingReader>>>,
     line: String,
     number: u64,
     statements: Vec<Arc<str>>,
@@ -309,7 +309,7 @@ struct Lines {
 
 impl Lines {
     fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> Result<(Header, Self), String> {
-        let file = Counted {
+        let file = CountingReader {
             file: File::open(path).map_err(|error| error.to_string())?,
             bytes_read: Arc::clone(bytes_read),
         };

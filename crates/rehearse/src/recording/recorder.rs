@@ -73,7 +73,7 @@ impl Recorder {
         let (sender, queue) = sync_channel(MOST_WAITING);
         let counts = Arc::<Counts>::default();
         let pulse = Pulse::new("recording");
-        let mut work = Work {
+        let mut work = RecorderThread {
             queue,
             writer,
             counts: Arc::clone(&counts),
@@ -193,7 +193,7 @@ fn weight(exchange: &RecordedExchange) -> usize {
 }
 
 /// The thread.
-struct Work {
+struct RecorderThread {
     queue: Receiver<Arc<RecordedExchange>>,
     writer: RecordingWriter,
     counts: Arc<Counts>,
@@ -204,7 +204,7 @@ struct Work {
     failed_at: Option<Instant>,
 }
 
-impl Work {
+impl RecorderThread {
     fn run(&mut self) {
         let mut flushed = Instant::now();
         loop {

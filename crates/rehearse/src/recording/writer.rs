@@ -168,7 +168,7 @@ const MOST_COLUMNS: usize = 4_096;
 
 /// A file that is being written.
 struct OpenFile {
-    out: GzEncoder<Counted>,
+    out: GzEncoder<CountingWriter>,
     /// When its first exchange was.
     began_us: i64,
     exchanges: u64,
@@ -182,7 +182,7 @@ struct OpenFile {
 impl OpenFile {
     fn begin(file: File, header: &Header, began_us: i64) -> io::Result<Self> {
         // Recorded while the clients' processors are the audit's: twice the bytes for a third of the work.
-        let out = GzEncoder::new(Counted { file, bytes: 0 }, Compression::fast());
+        let out = GzEncoder::new(CountingWriter { file, bytes: 0 }, Compression::fast());
         let mut begun = Self {
             out,
             began_us,
@@ -277,12 +277,12 @@ fn number(len: usize) -> u32 {
 }
 
 /// A file, and how much was written to it.
-struct Counted {
+struct CountingWriter {
     file: File,
     bytes: u64,
 }
 
-impl Write for Counted {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.bytes += written as u64;

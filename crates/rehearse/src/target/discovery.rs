@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use cqlens_audit::catalog::{Cluster, Node, Placement, Record, Replication, Ring, system_schema};
+use cqlens_audit::catalog::{ClusterState, Node, Placement, Record, Replication, Ring, system_schema};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_cql::schema::Keyspace;
 use tokio::{net::lookup_host, time::sleep};
@@ -74,7 +74,7 @@ pub(super) async fn follow(core: Weak<Core>, sets: Weak<Sets>, connect_to: Conne
 
 /// The cluster as one of its nodes describes it.
 struct Reading {
-    cluster: Cluster,
+    cluster: ClusterState,
     replications: Vec<(String, Replication)>,
 }
 
@@ -88,11 +88,11 @@ async fn read(core: &Core, asked: &TargetNode) -> Result<Reading, ClientError> {
         other => other?,
     };
     let partitioner = local.first().and_then(|row| row.optional_text("partitioner"));
-    let cluster = Cluster {
+    let cluster = ClusterState {
         partitioner: partitioner.map(|class| class.rsplit('.').next().unwrap_or_default().to_owned()),
         nodes: local.iter().take(1).chain(&peers).map(Node::of_row).collect(),
         asked: client.peer(),
-        ..Cluster::default()
+        ..ClusterState::default()
     };
     Ok(Reading {
         cluster,

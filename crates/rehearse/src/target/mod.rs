@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 
 pub use self::discovery::ConnectTo;
 pub(crate) use self::job::weight;
-use self::{job::Job, pages::Pages, prepared::PreparedCache, routing::Routing, sets::Sets};
+use self::{job::Job, pages::PagingStates, prepared::PreparedCache, routing::Routing, sets::Sets};
 use crate::{
     digest::{DigestKey, ResponseDigest},
     exchange::{Page, RecordedExchange},
@@ -150,7 +150,7 @@ struct Core {
     settings: TargetSettings,
     prepared: Mutex<PreparedCache>,
     routing: Mutex<Arc<Routing>>,
-    pages: Mutex<Pages>,
+    pages: Mutex<PagingStates>,
     /// Bounded by what may wait: it holds no more than were sent and not received.
     completed: mpsc::UnboundedSender<Completed>,
     waiting: AtomicUsize,
@@ -282,7 +282,7 @@ impl Target {
 }
 
 impl Core {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, PagingStates> {
         // Nothing that holds the lock can panic.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }

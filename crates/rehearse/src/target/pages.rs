@@ -9,7 +9,7 @@ use crate::skipped::Skipped;
 
 /// The paging states that later requests may ask for, by the number of the exchange that gave them.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(super) struct PagingStates {
     states: HashMap<u64, State>,
     order: VecDeque<u64>,
 }
@@ -33,7 +33,7 @@ pub(super) enum Found {
     Missing(Job, Skipped),
 }
 
-impl Pages {
+impl PagingStates {
     /// Paging states have some hundred bytes.
     const MOST: usize = 10_000;
 

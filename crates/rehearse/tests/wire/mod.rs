@@ -8,7 +8,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey, Options},
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
 };
 use cqlens_cql::schema::Schema;
@@ -60,7 +60,7 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(version: Version, compression: Compression) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
-        let queue = Arc::new(Queue::new(Limits { bytes: 1 << 30 }));
+        let queue = Arc::new(Queue::new(QueueLimits { bytes: 1 << 30 }));
         let (taken, left_out) = (Arc::<Taken>::default(), Arc::<LeftOutCounts>::default());
         let takers: Vec<Arc<dyn TakeExchange>> = vec![Arc::<Taken>::clone(&taken)];
         let options = Options {

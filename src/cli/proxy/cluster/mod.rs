@@ -23,7 +23,7 @@ pub(super) use self::{
     plan::{Planned, Problem},
     rule::{Listen, overlap},
 };
-use cqlens_audit::catalog::Cluster;
+use cqlens_audit::catalog::ClusterState;
 use cqlens_proxy::topology::Addresses;
 
 /// The nodes of one cluster, and their numbers.
@@ -67,7 +67,7 @@ impl ClusterNodes {
     /// Why this view of the cluster is not to be acted upon.
     pub(super) fn plan(
         &mut self,
-        cluster: &Cluster,
+        cluster: &ClusterState,
         port: u16,
         now: Timestamp,
     ) -> Result<ListenerPlan, Problem> {
@@ -105,7 +105,7 @@ impl ClusterNodes {
     }
 
     /// Refuses the view of another cluster: a contact point may lead to one by mistake.
-    fn check(&mut self, cluster: &Cluster) -> Result<(), Problem> {
+    fn check(&mut self, cluster: &ClusterState) -> Result<(), Problem> {
         match (&self.cluster, &cluster.name) {
             (Some(before), Some(now)) if before != now => Err(Problem::of_cluster(format!(
                 "upstream: the control connection now leads to the cluster {now:?} instead of {before:?}; \

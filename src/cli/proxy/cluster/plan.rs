@@ -8,7 +8,7 @@ use std::{
 use cqlens_proto::types::Uuid;
 
 use super::{endpoint::Endpoint, listen_rules::ListenRules, names::is_chosen};
-use cqlens_audit::catalog::{Cluster, Node};
+use cqlens_audit::catalog::{ClusterState, Node};
 use cqlens_proxy::topology::NodeAddress;
 
 /// A node and its listener.
@@ -63,7 +63,7 @@ const MOST_NODES: usize = 2_000;
 /// The nodes of `cluster` that can have a listener. `port` is the port of nodes that advertise none. If two
 /// nodes conflict, those in `served` come first, so that the result does not depend on the contact point.
 pub(super) fn identify(
-    cluster: &Cluster,
+    cluster: &ClusterState,
     port: u16,
     served: &HashSet<Uuid>,
     problems: &mut Vec<Problem>,
@@ -228,10 +228,10 @@ mod tests {
         }
     }
 
-    fn cluster(nodes: Vec<Node>) -> Cluster {
-        Cluster {
+    fn cluster(nodes: Vec<Node>) -> ClusterState {
+        ClusterState {
             nodes,
-            ..Cluster::default()
+            ..ClusterState::default()
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    fn planned(cluster: &Cluster, rules: &ListenRules) -> (Vec<String>, Vec<String>) {
+    fn planned(cluster: &ClusterState, rules: &ListenRules) -> (Vec<String>, Vec<String>) {
         let mut problems = Vec::new();
         let nodes = identify(cluster, 9042, &HashSet::new(), &mut problems);
         let number = |host_id: Uuid| Some(u32::from(host_id.0[0]));
@@ -297,7 +297,7 @@ mod tests {
     fn a_served_node_stays_so_even_if_another_claims_its_address() {
         let both =
             |first: u8, second: u8| cluster([first, second].map(|id| node(id, Some("10.0.0.1"))).to_vec());
-        let first = |cluster: &Cluster, served: &[u8]| {
+        let first = |cluster: &ClusterState, served: &[u8]| {
             let served = served.iter().map(|id| Uuid([*id; 16])).collect();
             let nodes = identify(cluster, 9042, &served, &mut Vec::new());
             (nodes.len(), nodes[0].host_id.0[0])

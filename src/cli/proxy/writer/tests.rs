@@ -11,7 +11,7 @@ use super::*;
 use crate::cli::proxy::watchdog::{Watchdog, WatchedThreads};
 use cqlens_audit::{
     audit::{HashKey, Options, Watch},
-    capture::{Clock, Limits, Queue},
+    capture::{Clock, Queue, QueueLimits},
     report::Format,
 };
 use cqlens_client::{Client, ClientOptions};
@@ -39,7 +39,7 @@ impl Stuck {
             }),
             ..Options::default()
         };
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let (now, key) = (Timestamp::now(), HashKey::random());
         let audit = Audit::start_with(Arc::clone(&queue), live, key, "test", now, &options).unwrap();
         let address = forward(node.address(), queue).await;
@@ -152,7 +152,7 @@ async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
         .unwrap();
     assert!(made.success());
     let live = Arc::new(Live::default());
-    let queue = Arc::new(Queue::new(Limits::default()));
+    let queue = Arc::new(Queue::new(QueueLimits::default()));
     let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
     let audit = Arc::new(audit);
     let writer = writer(&report, &audit, &live);

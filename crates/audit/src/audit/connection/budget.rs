@@ -45,12 +45,12 @@ impl Budget {
 /// All of them together take half of it at most: a server whose answers are long must not cost other
 /// connections their requests.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     budget: Budget,
     bytes: usize,
 }
 
-impl Share {
+impl BudgetShare {
     /// Nothing yet.
     pub(crate) fn of(budget: Budget) -> Self {
         Self { budget, bytes: 0 }
@@ -73,7 +73,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn shares_take_half_at_most_and_give_back_what_they_took() {
         let budget = Budget::of(Part::new("test", 1_000));
-        let (mut one, mut other) = (Share::of(budget.clone()), Share::of(budget.clone()));
+        let (mut one, mut other) = (BudgetShare::of(budget.clone()), BudgetShare::of(budget.clone()));
         assert!(one.change_to(300) && other.change_to(100) && one.change_to(400));
         assert!(!other.change_to(101), "there are 500 for both");
         assert_eq!(budget.taken(), 400, "the one that is given up has nothing");

@@ -245,13 +245,13 @@ mod tests {
             Audit, HashKey,
             testing::{query_on, result, set_keyspace},
         },
-        capture::{Clock, ConnectionId, Limits, Queue, Tap},
+        capture::{Clock, ConnectionId, Queue, QueueLimits, Tap},
         catalog::Live,
     };
 
     #[test]
     fn a_request_has_the_keyspace_that_was_set_when_it_came() {
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let live = Arc::new(Live::default());
         let audit = Audit::start(
             Arc::clone(&queue),

@@ -8,7 +8,7 @@ use cqlens_proto::{
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
-use crate::audit::connection::budget::{Budget, Share};
+use crate::audit::connection::budget::{Budget, BudgetShare};
 use crate::capture::{Capture, Moment};
 
 /// Results that are longer than this, and in parts, are put together only where their rows are read.
@@ -23,7 +23,7 @@ pub(crate) const HEAD: usize = 64 << 10;
 pub(crate) struct Side {
     stream: EnvelopeStream,
     /// What the envelope that is being joined takes up.
-    kept: Share,
+    kept: BudgetShare,
     /// When the first byte of the envelope that is being joined came.
     pub(crate) begun: Option<Moment>,
     /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a
@@ -38,7 +38,7 @@ impl Side {
             stream: EnvelopeStream::new(direction, Arc::clone(negotiated))
                 .with_long_results(LONG)
                 .with_heads(HEAD),
-            kept: Share::of(budget.clone()),
+            kept: BudgetShare::of(budget.clone()),
             begun: None,
             lost: false,
         }

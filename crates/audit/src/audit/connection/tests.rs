@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::audit::connection::side::HEAD;
-use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
+use crate::capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
 use bytes::{BufMut, BytesMut};
 use cqlens_proto::{
     envelope::{Flags, StreamId, Version},
@@ -48,7 +48,7 @@ impl Seen {
 
 impl Line {
     fn with_room_for(captures: usize) -> Self {
-        let queue = Arc::new(Queue::new(Limits {
+        let queue = Arc::new(Queue::new(QueueLimits {
             bytes: captures * (size_of::<Capture>() + 200),
         }));
         let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));

@@ -1,7 +1,7 @@
 //! Counts the cells of one execution by value: the rows that INSERTs write, and the values of columns that
 //! have an index.
 
-use cqlens_cql::cells::{Cells, Use};
+use cqlens_cql::cells::{Cells, IndexUse};
 
 use crate::audit::count::{repeated_values::RepeatedColumns, tables::Tables};
 use crate::{
@@ -46,18 +46,18 @@ fn count_some(cells: &Cells, at: Moment, window: &mut Window, tables: &mut Table
     for seen in cells.indexed() {
         window.count_indexed(&seen.name, |column| {
             match seen.used {
-                Use::Inserted => column.inserts += 1,
-                Use::Updated => column.updates += 1,
-                Use::Read => column.reads += 1,
-                Use::ReadInPartition => column.reads_in_partition += 1,
+                IndexUse::Inserted => column.inserts += 1,
+                IndexUse::Updated => column.updates += 1,
+                IndexUse::Read => column.reads += 1,
+                IndexUse::ReadInPartition => column.reads_in_partition += 1,
             }
             match (seen.used, seen.row, seen.value) {
-                (Use::Inserted | Use::Updated, Some(row), Some(value)) => {
+                (IndexUse::Inserted | IndexUse::Updated, Some(row), Some(value)) => {
                     column.known += 1;
                     column.rows.insert(row);
                     column.values.insert(value);
                 }
-                (Use::Read | Use::ReadInPartition, _, Some(value)) => column.asked.insert(value),
+                (IndexUse::Read | IndexUse::ReadInPartition, _, Some(value)) => column.asked.insert(value),
                 _ => {}
             }
         });

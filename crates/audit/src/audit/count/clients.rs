@@ -143,13 +143,13 @@ mod tests {
             Audit, HashKey,
             testing::{query, void},
         },
-        capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+        capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
         catalog::Live,
     };
 
     #[test]
     fn connections_of_one_client_are_one_however_many_there_are() {
-        let queue = Arc::new(Queue::new(Limits::default()));
+        let queue = Arc::new(Queue::new(QueueLimits::default()));
         let now = Timestamp::UNIX_EPOCH;
         let live = Arc::new(Live::default());
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use crate::audit::exchange::{Exchange, NamedKeys, replicas::ReplicaLookup};
 use crate::{
-    catalog::{Cluster, Node},
+    catalog::{ClusterState, Node},
     window::{Load, NodeLoad, Routed, Unplaced},
 };
 use cqlens_cql::footprint::{Count, Footprint};
@@ -16,15 +16,15 @@ use cqlens_cql::footprint::{Count, Footprint};
 /// What the nodes of a cluster had to do since a window began.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCounts {
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterState>,
     /// By place in the cluster.
-    nodes: Vec<Counts>,
+    nodes: Vec<CountsOfNode>,
     /// Partitions that are nowhere in it, in the order of [`Unplaced::ALL`].
     unplaced: [u64; Unplaced::ALL.len()],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct CountsOfNode {
     coordinated: u64,
     reads: u64,
     writes: u64,
@@ -81,17 +81,17 @@ impl NodeCounts {
     }
 
     /// Places mean something only in the cluster that they were counted in.
-    fn follow(&mut self, cluster: &Arc<Cluster>, load: &mut Load) {
+    fn follow(&mut self, cluster: &Arc<ClusterState>, load: &mut Load) {
         if !Arc::ptr_eq(&self.cluster, cluster) || self.nodes.len() != cluster.nodes.len() {
             self.begin(cluster, load);
         }
     }
 
     #[cold]
-    fn begin(&mut self, cluster: &Arc<Cluster>, load: &mut Load) {
+    fn begin(&mut self, cluster: &Arc<ClusterState>, load: &mut Load) {
         self.flush_into(load);
         self.cluster = Arc::clone(cluster);
-        self.nodes.resize(cluster.nodes.len(), Counts::default());
+        self.nodes.resize(cluster.nodes.len(), CountsOfNode::default());
     }
 
     /// The mean of the reads and writes of each datacenter's nodes that have a part of the ring.
@@ -130,7 +130,7 @@ impl NodeCounts {
     }
 }
 
-fn add(load: &mut NodeLoad, node: &Node, counts: Counts) {
+fn add(load: &mut NodeLoad, node: &Node, counts: CountsOfNode) {
     load.address = address(node);
     load.data_center.clone_from(&node.data_center);
     load.rack.clone_from(&node.rack);
@@ -160,7 +160,7 @@ mod tests {
     use crate::{
         audit::testing::{query, void},
         audit::{Audit, HashKey},
-        capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+        capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
         catalog::Live,
         window::{Routing, Window},
     };
@@ -193,11 +193,11 @@ mod tests {
         }
     }
 
-    fn cluster(partitioner: &str, nodes: &[u8]) -> Cluster {
-        Cluster {
+    fn cluster(partitioner: &str, nodes: &[u8]) -> ClusterState {
+        ClusterState {
             partitioner: Some(partitioner.to_owned()),
             nodes: nodes.iter().map(|number| node(*number)).collect(),
-            ..Cluster::default()
+            ..ClusterState::default()
         }
     }
 
@@ -210,10 +210,10 @@ mod tests {
     }
 
     impl Observed {
-        fn on(cluster: Cluster) -> Self {
+        fn on(cluster: ClusterState) -> Self {
             let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
             live.replace_cluster(cluster);
-            let queue = Arc::new(Queue::new(Limits::default()));
+            let queue = Arc::new(Queue::new(QueueLimits::default()));
             let now = Timestamp::UNIX_EPOCH;
             let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();
             Self {
@@ -369,7 +369,7 @@ mod tests {
             let pattern = window.patterns.values().next().unwrap();
             assert_eq!(pattern.routing.unknown, 1);
         }
-        let mut nothing_read = Observed::on(Cluster::default());
+        let mut nothing_read = Observed::on(ClusterState::default());
         nothing_read.send(A, &["SELECT v FROM one.t WHERE k = 1"]);
         let load = nothing_read.end().load;
         assert_eq!(load.unplaced, [(Unplaced::RingUnknown, 1)].into());

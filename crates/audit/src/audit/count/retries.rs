@@ -18,7 +18,7 @@ use crate::{capture::Moment, window::RetryCause};
 /// million cases, and then count only if they overlap or one of them failed.
 #[derive(Debug)]
 pub struct RetryDetector {
-    buckets: Box<[Bucket]>,
+    buckets: Box<[RetryBucket]>,
     forgotten: u64,
 }
 
@@ -47,7 +47,7 @@ pub enum Repeat {
 /// A cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Bucket([RetryEntry; 4]);
+struct RetryBucket([RetryEntry; 4]);
 
 /// A request that is about to be compared.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ impl Request {
 /// A request that was seen, in 16 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct RetryEntry {
-    /// 24 bits of the hash; below them what [`RetryEntry::ending`] reads. 0 stands for an empty place.
+    /// 24 bits of the hash; below them the code of its ending, which is not 0: 0 stands for an empty place.
     tag_and_ending: u32,
     /// Microseconds from the request to the answer.
     duration: u32,
@@ -101,7 +101,7 @@ const MICROSECOND: i64 = 1_000;
 impl Default for RetryDetector {
     fn default() -> Self {
         Self {
-            buckets: vec![Bucket::default(); BUCKETS].into(),
+            buckets: vec![RetryBucket::default(); BUCKETS].into(),
             forgotten: 0,
         }
     }
@@ -125,7 +125,7 @@ impl RetryDetector {
     pub(crate) fn fetch<'r>(&self, requests: impl Iterator<Item = &'r Request>) {
         let word = |request: &Request| {
             let bucket = self.buckets.get(request.bucket);
-            bucket.map_or(0, |Bucket([first, ..])| first.tag_and_ending)
+            bucket.map_or(0, |RetryBucket([first, ..])| first.tag_and_ending)
         };
         black_box(requests.map(word).fold(0, |all, word| all ^ word));
     }
@@ -294,7 +294,7 @@ mod tests {
             assert_eq!(seen.failure(), Some(cause));
         }
         assert_eq!(RetryEntry::new(9, at(0), answered(1)).failure(), None);
-        assert_eq!(size_of::<Bucket>(), 64);
+        assert_eq!(size_of::<RetryBucket>(), 64);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Makes exchanges: from a request, its answer and what is known of the statement and of the ring.
 //!
 //! Changes nothing but its own caches and buffers: what an exchange means for those that follow is the
-//! business of [`effects`](super::effects).
+//! business of [`effects`](crate::audit::effects).
 
 use std::{borrow::Cow, sync::Arc};
 

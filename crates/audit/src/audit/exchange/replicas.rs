@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 
 use crate::audit::statement::ids::{ByTable, TableId};
 use crate::{
-    catalog::{Cluster, Live, Placement},
+    catalog::{ClusterState, Live, Placement},
     window::Unplaced,
 };
 use cqlens_cql::footprint::Key;
@@ -18,7 +18,7 @@ use cqlens_cql::schema::Keyspace;
 /// Which nodes hold partitions, as the auditor last saw it.
 #[derive(Debug)]
 pub(crate) struct ReplicaLookup {
-    ring: Ring,
+    ring: CurrentRing,
     by_table: ByTable<Placed>,
     /// By name. Bounded by [`MAX_KEYSPACES`]: all are dropped when there are more.
     keyspaces: HashMap<Box<str>, Placed, RandomState>,
@@ -26,11 +26,11 @@ pub(crate) struct ReplicaLookup {
 
 /// The ring under which everything here was looked up.
 #[derive(Debug)]
-struct Ring {
+struct CurrentRing {
     live: Arc<Live>,
     /// Of the schema and the ring.
     version: u64,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterState>,
     has_tokens: bool,
 }
 
@@ -44,7 +44,7 @@ impl ReplicaLookup {
     pub(crate) fn new(live: Arc<Live>) -> Self {
         let (version, cluster) = (live.version(), live.cluster());
         Self {
-            ring: Ring {
+            ring: CurrentRing {
                 version,
                 has_tokens: cluster.has_murmur3_tokens(),
                 cluster,
@@ -61,7 +61,7 @@ impl ReplicaLookup {
     }
 
     /// The cluster whose places the nodes here are.
-    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+    pub(crate) fn cluster(&self) -> &Arc<ClusterState> {
         &self.ring.cluster
     }
 
@@ -89,7 +89,7 @@ impl ReplicaLookup {
     }
 }
 
-impl Ring {
+impl CurrentRing {
     /// As `known`, or found and known from now on.
     #[cold]
     fn of_keyspace(&self, keyspace: &str, known: &mut HashMap<Box<str>, Placed, RandomState>) -> Placed {
@@ -153,7 +153,7 @@ impl Coordinator {
     }
 
     #[cold]
-    fn find(&mut self, ring: &Ring) -> Option<u16> {
+    fn find(&mut self, ring: &CurrentRing) -> Option<u16> {
         let node = self.address.and_then(|address| ring.cluster.node_at(address));
         self.found = Some((ring.version, node));
         node

@@ -7,14 +7,14 @@ use crate::window::BucketUnit;
 
 /// A value that may be a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bucket {
+pub(super) struct BucketValue {
     pub(super) unit: BucketUnit,
     pub(super) value: i64,
 }
 
 /// The bucket that a value of this type may be: a whole number, a date or time, or a short text. Texts and numbers that
 /// read as dates are dates.
-pub(super) fn bucket(data_type: &DataType, value: &[u8]) -> Option<Bucket> {
+pub(super) fn bucket(data_type: &DataType, value: &[u8]) -> Option<BucketValue> {
     let DataType::Native(native) = data_type else {
         return None;
     };
@@ -24,12 +24,12 @@ pub(super) fn bucket(data_type: &DataType, value: &[u8]) -> Option<Bucket> {
         }
         NativeType::Date => {
             let days = u32::from_be_bytes(value.try_into().ok()?);
-            Some(Bucket {
+            Some(BucketValue {
                 unit: BucketUnit::Days,
                 value: i64::from(days) - (1 << 31),
             })
         }
-        NativeType::Timestamp => Some(Bucket {
+        NativeType::Timestamp => Some(BucketValue {
             unit: BucketUnit::Milliseconds,
             value: i64::from_be_bytes(value.try_into().ok()?),
         }),
@@ -43,11 +43,11 @@ pub(super) fn bucket(data_type: &DataType, value: &[u8]) -> Option<Bucket> {
 /// Longer texts are names, not buckets.
 const LONGEST: usize = 12;
 
-fn of_text(text: &str) -> Option<Bucket> {
+fn of_text(text: &str) -> Option<BucketValue> {
     if text.is_empty() || text.len() > LONGEST {
         return None;
     }
-    let days = |date: Date| Bucket {
+    let days = |date: Date| BucketValue {
         unit: BucketUnit::Days,
         value: days(date),
     };
@@ -56,7 +56,7 @@ fn of_text(text: &str) -> Option<Bucket> {
         [year, month, day] if year.len() == 4 => date(year, month, day).map(days),
         [year, month] if year.len() == 4 => {
             let first = date(year, month, "1")?;
-            Some(Bucket {
+            Some(BucketValue {
                 unit: BucketUnit::Months,
                 value: months(first),
             })
@@ -66,18 +66,18 @@ fn of_text(text: &str) -> Option<Bucket> {
 }
 
 /// A short text as it stands: it can be told from others, and nothing else.
-fn of_letters(text: &str) -> Bucket {
+fn of_letters(text: &str) -> BucketValue {
     let value = text.bytes().fold(0_i64, |value, byte| {
         value.wrapping_mul(257).wrapping_add(i64::from(byte))
     });
-    Bucket {
+    BucketValue {
         unit: BucketUnit::Values,
         value,
     }
 }
 
 /// A number, or the date that it reads as: `20261123`, `202611`.
-fn of_number(number: i64) -> Bucket {
+fn of_number(number: i64) -> BucketValue {
     let of_day = |number: i64| {
         let part = |part: i64| i8::try_from(part % 100).ok();
         let year = i16::try_from(number / 10_000).ok()?;
@@ -87,15 +87,15 @@ fn of_number(number: i64) -> Bucket {
     let month = of_day(number.saturating_mul(100).saturating_add(1))
         .filter(|date| (1970..2100).contains(&date.year()));
     match (day, month) {
-        (Some(date), _) => Bucket {
+        (Some(date), _) => BucketValue {
             unit: BucketUnit::Days,
             value: days(date),
         },
-        (_, Some(date)) => Bucket {
+        (_, Some(date)) => BucketValue {
             unit: BucketUnit::Months,
             value: months(date),
         },
-        _ => Bucket {
+        _ => BucketValue {
             unit: BucketUnit::Numbers,
             value: number,
         },
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_reads_as_a_date_is_one() {
-        let day = Some(Bucket {
+        let day = Some(BucketValue {
             unit: BucketUnit::Days,
             value: 20_780,
         });
@@ -150,7 +150,7 @@ mod tests {
     fn other_numbers_and_texts_are_what_they_are() {
         let of = |native, value: &[u8]| bucket(&DataType::Native(native), value);
         let number = |value| {
-            Some(Bucket {
+            Some(BucketValue {
                 unit: BucketUnit::Numbers,
                 value,
             })

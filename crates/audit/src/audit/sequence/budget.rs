@@ -11,9 +11,9 @@ use super::attention::Relating;
 
 /// Limits as a part of those that are the default, in per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Level(u32);
+pub(super) struct RelatingLevel(u32);
 
-impl Level {
+impl RelatingLevel {
     /// 500 requests and about 200 cells a second: a machine too slow for that has other troubles.
     const LEAST: u32 = 5;
 
@@ -84,7 +84,7 @@ pub(super) struct Spending {
     budget: f64,
     /// What it takes to read the clock, in nanoseconds: only calls that are timed do.
     clock: i64,
-    level: Level,
+    level: RelatingLevel,
     /// Calls until the next one that is timed.
     calls_left: u32,
     /// Picks those calls.
@@ -116,7 +116,7 @@ impl Spending {
         Self {
             budget,
             clock,
-            level: Level::for_budget(budget),
+            level: RelatingLevel::for_budget(budget),
             calls_left: ONE_IN,
             state: 1,
             timed: 0,
@@ -184,7 +184,7 @@ mod tests {
     const CLOCK: i64 = 20;
 
     /// The levels of so many seconds, of traffic that would use this share of the time at 100 %.
-    fn levels(begin: Level, share: f64, seconds: usize) -> Vec<u32> {
+    fn levels(begin: RelatingLevel, share: f64, seconds: usize) -> Vec<u32> {
         let mut level = begin;
         let next = || {
             level = level.after(share * f64::from(level.0) / 100.0, BUDGET, true);
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn it_comes_to_what_the_budget_allows_and_stays_there() {
         for (share, fits) in [(0.06, 50), (0.3, 10), (0.02, 150)] {
-            let levels = levels(Level::DEFAULT, share, 60);
+            let levels = levels(RelatingLevel::DEFAULT, share, 60);
             let settled = &levels[30..];
             assert!(
                 settled
                     .iter()
-                    .all(|level| (fits * 8 / 10..=fits + Level::STEP).contains(level)),
+                    .all(|level| (fits * 8 / 10..=fits + RelatingLevel::STEP).contains(level)),
                 "{fits}: {settled:?}"
             );
         }
@@ -209,37 +209,47 @@ mod tests {
 
     #[test]
     fn it_stays_within_its_bounds() {
-        assert_eq!(levels(Level::DEFAULT, 100.0, 60).last(), Some(&Level::LEAST));
-        assert_eq!(levels(Level::DEFAULT, 0.000_1, 60).last(), Some(&Level::MOST));
-        let nothing_left_out = Level::DEFAULT.after(0.0, BUDGET, false);
-        assert_eq!(nothing_left_out, Level::DEFAULT, "more would change nothing");
+        assert_eq!(
+            levels(RelatingLevel::DEFAULT, 100.0, 60).last(),
+            Some(&RelatingLevel::LEAST)
+        );
+        assert_eq!(
+            levels(RelatingLevel::DEFAULT, 0.000_1, 60).last(),
+            Some(&RelatingLevel::MOST)
+        );
+        let nothing_left_out = RelatingLevel::DEFAULT.after(0.0, BUDGET, false);
+        assert_eq!(
+            nothing_left_out,
+            RelatingLevel::DEFAULT,
+            "more would change nothing"
+        );
     }
 
     #[test]
     fn it_falls_at_once_and_recovers() {
-        let high = levels(Level::DEFAULT, 0.6, 3);
+        let high = levels(RelatingLevel::DEFAULT, 0.6, 3);
         assert_eq!(high, [50, 25, 12]);
-        let recovered = levels(Level(12), 0.01, 10);
+        let recovered = levels(RelatingLevel(12), 0.01, 10);
         assert_eq!(recovered.first(), Some(&22));
         assert_eq!(recovered.last(), Some(&112));
     }
 
     #[test]
     fn it_rises_to_what_fits_at_most() {
-        let of_budget = |share: f64| Level(5).after(share * BUDGET, BUDGET, true);
-        assert_eq!(of_budget(0.1), Level(15), "a step");
+        let of_budget = |share: f64| RelatingLevel(5).after(share * BUDGET, BUDGET, true);
+        assert_eq!(of_budget(0.1), RelatingLevel(15), "a step");
         assert_eq!(
             of_budget(0.6),
-            Level(8),
+            RelatingLevel(8),
             "fifteen would take almost two times the budget"
         );
-        assert_eq!(of_budget(0.9), Level(5));
+        assert_eq!(of_budget(0.9), RelatingLevel(5));
     }
 
     #[test]
     fn a_small_budget_begins_with_a_part_of_the_default() {
-        let levels = [0.5, 0.01, 0.003, 0.000_1].map(|budget| Level::for_budget(budget).0);
-        assert_eq!(levels, [100, 100, 30, Level::LEAST]);
+        let levels = [0.5, 0.01, 0.003, 0.000_1].map(|budget| RelatingLevel::for_budget(budget).0);
+        assert_eq!(levels, [100, 100, 30, RelatingLevel::LEAST]);
     }
 
     #[test]
@@ -268,7 +278,7 @@ mod tests {
         let mut spending = Spending::of(BUDGET, CLOCK);
         spending.took(0, 50_000_000);
         spending.passed(1, true);
-        assert_eq!(spending.level, Level(110), "one of 50 ms would be 3 s");
+        assert_eq!(spending.level, RelatingLevel(110), "one of 50 ms would be 3 s");
     }
 
     /// What requests take that begin something, that may go on with it, and that are not looked at, in nanoseconds.
@@ -331,11 +341,11 @@ mod tests {
     #[test]
     fn limits_are_a_part_of_the_default() {
         let at = |level| {
-            let Relating { requests, cells, .. } = Level(level).of(Relating::default());
+            let Relating { requests, cells, .. } = RelatingLevel(level).of(Relating::default());
             (requests, cells)
         };
         assert_eq!(at(100), (10_000, 4_096));
-        assert_eq!(at(Level::LEAST), (500, 204));
-        assert_eq!(at(Level::MOST), (40_000, 16_384));
+        assert_eq!(at(RelatingLevel::LEAST), (500, 204));
+        assert_eq!(at(RelatingLevel::MOST), (40_000, 16_384));
     }
 }

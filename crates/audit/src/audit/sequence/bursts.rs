@@ -6,30 +6,30 @@
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
 use crate::{
     audit::count::bounded::BoundedMap,
-    window::{Bursts as Counted, PatternId, RepeatedReads, Sequences, Window},
+    window::{Bursts, PatternId, RepeatedReads, Sequences, Window},
 };
 
 /// Finds bursts of reads.
 #[derive(Debug)]
-pub(super) struct Bursts {
+pub(super) struct BurstFinder {
     /// When a read was answered that was the only one in its moment, as most are: those leave nothing to be counted.
     single: Recent<i64>,
-    open: BoundedMap<Reads>,
+    open: BoundedMap<OpenBurst>,
 }
 
 /// The latest reads of the same, two at least.
 #[derive(Debug)]
-struct Reads {
+struct OpenBurst {
     pattern: PatternId,
     key: u64,
-    now: Moment,
+    now: Burst,
     /// The moment before, as long as what comes after it is counted.
-    before: Option<Moment>,
+    before: Option<Burst>,
 }
 
 /// A read, and those of the same that come after its answer.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct Burst {
     answered_at: i64,
     /// Itself, and those within [`SOON`].
     reads: u64,
@@ -37,7 +37,7 @@ struct Moment {
     later: u64,
 }
 
-impl Moment {
+impl Burst {
     fn after(answered_at: i64) -> Self {
         Self {
             answered_at,
@@ -51,7 +51,7 @@ impl Moment {
     }
 }
 
-impl Bursts {
+impl BurstFinder {
     /// Different reads of a moment that came again in it; of more the oldest are left out.
     const OPEN: usize = 4_096;
 
@@ -88,15 +88,15 @@ impl Bursts {
             if let Some(before) = ended.before {
                 before.count(&ended, &mut window.sequences);
             }
-            let now = Moment::after(request.answered_at);
+            let now = Burst::after(request.answered_at);
             self.begin(key, request.pattern, now, Some(ended.now));
         }
     }
 
     /// The reads of the same, which a single one is as soon as another one comes.
-    fn open_mut(&mut self, key: u64, request: KeyedRequest) -> Option<&mut Reads> {
+    fn open_mut(&mut self, key: u64, request: KeyedRequest) -> Option<&mut OpenBurst> {
         if self.open.get(key).is_none() {
-            let single = Moment::after(*self.single.get_mut(key)?);
+            let single = Burst::after(*self.single.get_mut(key)?);
             if single.is_over(request.at) {
                 return None;
             }
@@ -106,8 +106,8 @@ impl Bursts {
     }
 
     /// What has to go for it is not seen to its end.
-    fn begin(&mut self, key: u64, pattern: PatternId, now: Moment, before: Option<Moment>) {
-        let reads = Reads {
+    fn begin(&mut self, key: u64, pattern: PatternId, now: Burst, before: Option<Burst>) {
+        let reads = OpenBurst {
             pattern,
             key,
             now,
@@ -130,7 +130,7 @@ impl Bursts {
     }
 }
 
-impl Reads {
+impl OpenBurst {
     fn count(&self, now: i64, sequences: &mut Sequences) {
         let moments = [Some(self.now), self.before].into_iter().flatten();
         for moment in moments.filter(|moment| moment.is_over(now)) {
@@ -139,8 +139,8 @@ impl Reads {
     }
 }
 
-impl Moment {
-    fn count(self, of: &Reads, sequences: &mut Sequences) {
+impl Burst {
+    fn count(self, of: &OpenBurst, sequences: &mut Sequences) {
         let is_burst = self.reads >= RepeatedReads::FEWEST;
         let is_by_chance = self.later + 1 >= RepeatedReads::FEWEST;
         if !is_burst && !is_by_chance {
@@ -149,7 +149,7 @@ impl Moment {
         let Some(repeated) = sequences.repeated(of.pattern) else {
             return;
         };
-        let bursts: &mut Counted = &mut repeated.bursts;
+        let bursts: &mut Bursts = &mut repeated.bursts;
         if is_burst {
             bursts.runs += 1;
             bursts.reads += self.reads;
@@ -172,7 +172,7 @@ mod tests {
     /// Runs and reads of one key, and those that are by chance, of reads at these milliseconds; each takes one.
     fn of(times: impl Iterator<Item = i64>) -> (u64, u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut bursts = Bursts::new();
+        let mut bursts = BurstFinder::new();
         for at in times {
             let request = KeyedRequest {
                 pattern: PatternId(1),
@@ -183,7 +183,7 @@ mod tests {
         }
         bursts.end_at(3_600_000 * MILLISECOND, &mut window);
         let repeated = window.sequences.repeats.get(&PatternId(1));
-        let counted = repeated.map_or_else(Counted::default, |repeated| repeated.bursts);
+        let counted = repeated.map_or_else(Bursts::default, |repeated| repeated.bursts);
         (counted.runs, counted.reads, counted.runs_by_chance)
     }
 
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn only_what_is_read_again_in_its_moment_is_open() {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut bursts = Bursts::new();
+        let mut bursts = BurstFinder::new();
         let mut note = |at: i64, key: u64| {
             let request = KeyedRequest {
                 pattern: PatternId(1),
@@ -232,7 +232,7 @@ mod tests {
     fn what_is_not_seen_to_its_end_is_not_counted() {
         let counted = |end: i64| {
             let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-            let mut bursts = Bursts::new();
+            let mut bursts = BurstFinder::new();
             for at in 0..5 {
                 let at = at * 5 * MILLISECOND;
                 let request = KeyedRequest {

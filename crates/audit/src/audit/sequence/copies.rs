@@ -9,7 +9,7 @@ use crate::window::{CopiedWrites, PairRoom, PatternId, Sequences, Window, WriteP
 
 /// Finds writes of the same values.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct CopyFinder {
     places: Places,
     /// The writes that have values of another one, and how many.
     common: Vec<(u32, usize)>,
@@ -65,7 +65,7 @@ const MOST_COPIES: usize = 8;
 /// Fewer values in common are the key of something else.
 const IN_COMMON: usize = 2;
 
-impl Copies {
+impl CopyFinder {
     pub(super) fn new() -> Self {
         Self {
             places: Places::new(PLACES),

@@ -51,7 +51,7 @@ const MOST_COMPARED: usize = 16;
 
 /// Finds the followers of reads.
 #[derive(Debug)]
-pub(super) struct FollowUps {
+pub(super) struct FollowUpFinder {
     places: Places,
     recent: RecentRequests,
     /// By age; the first one has the number `oldest`.
@@ -91,7 +91,7 @@ pub(super) struct KeyedRequest {
 /// The values in the keys of a request, and the columns of their table's key.
 pub(super) type KeyValues<'k> = (&'k [KeyValue], &'k [KeyColumn]);
 
-impl FollowUps {
+impl FollowUpFinder {
     /// Nothing seen yet; so many cells at most are remembered of the reads of a second.
     pub(super) fn new(most_cells: usize) -> Self {
         Self {
@@ -203,9 +203,9 @@ impl FollowUps {
         (values, columns): KeyValues<'_>,
         read: Option<u32>,
     ) -> Option<u32> {
-        let mut counted = Counted {
+        let mut counted = CountedRequest {
             read,
-            ..Counted::default()
+            ..CountedRequest::default()
         };
         for value in values {
             self.recent.note(value.hash, request);
@@ -258,7 +258,7 @@ impl FollowUps {
         &mut self,
         request: KeyedRequest,
         (value, columns): (&KeyValue, &[KeyColumn]),
-        counted: &mut Counted,
+        counted: &mut CountedRequest,
     ) {
         let (oldest, reads) = (self.oldest, &mut self.reads);
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
@@ -287,7 +287,7 @@ impl FollowUps {
             place.followed |= read.bit(request.pattern);
             let column = columns.get(value.column).map_or("", |column| &column.name);
             read.count_key(request, (value.hash, column), *place, is_chosen_by_row);
-            *counted = Counted {
+            *counted = CountedRequest {
                 read: Some(number),
                 keys: counted.keys + 1,
                 key: Some(value.key),
@@ -339,7 +339,7 @@ impl FollowUps {
 
 /// What of a request was counted.
 #[derive(Debug, Default)]
-struct Counted {
+struct CountedRequest {
     read: Option<u32>,
     keys: u64,
     key: Option<usize>,

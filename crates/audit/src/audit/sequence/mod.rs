@@ -45,15 +45,15 @@ use attention::{Attention, Look};
 
 pub use attention::Relating;
 
-use budget::{Level, Spending};
-use bursts::Bursts;
-use copies::{Copies, NewWrite};
-use follow_ups::{FollowUps, KeyedRequest, ReadRows};
-use repeats::Repeats;
+use budget::{RelatingLevel, Spending};
+use bursts::BurstFinder;
+use copies::{CopyFinder, NewWrite};
+use follow_ups::{FollowUpFinder, KeyedRequest, ReadRows};
+use repeats::RepeatFinder;
 use result_columns::ResultColumns;
-use rewrites::Rewrites;
+use rewrites::RewriteFinder;
 use values::{KeyColumns, KeyValue, of_actor};
-use walks::{NewRead, Walks};
+use walks::{NewRead, WalkFinder};
 
 /// A request that comes later than this after what it may go on from, in nanoseconds, does not go on from it. Programs go
 /// on at once; people take longer, and what comes later comes by chance ever more often.
@@ -76,12 +76,12 @@ pub(crate) struct SequenceRecorder {
     /// Whether something was left out since limits were set.
     was_limited: bool,
     attention: Attention,
-    follow_ups: FollowUps,
-    walks: Walks,
-    copies: Copies,
-    rewrites: Rewrites,
-    repeats: Repeats,
-    bursts: Bursts,
+    follow_ups: FollowUpFinder,
+    walks: WalkFinder,
+    copies: CopyFinder,
+    rewrites: RewriteFinder,
+    repeats: RepeatFinder,
+    bursts: BurstFinder,
     /// Requests that may have begun an operation, not yet counted in the window.
     requests: FxHashMap<PatternId, u64>,
     /// The values in the keys of a request, of the last of its tables.
@@ -94,14 +94,14 @@ impl SequenceRecorder {
     /// Nothing seen yet.
     pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating, clock: Clock) -> Self {
         let most = match relating.budget {
-            Some(_) => Level::MOST_OF_ALL.of(relating),
+            Some(_) => RelatingLevel::MOST_OF_ALL.of(relating),
             None => relating,
         };
         let spending = relating.budget.map(|budget| Spending::of(budget, clock.takes()));
         let limits = spending
             .as_ref()
             .map_or(relating, |spending| spending.limits(relating));
-        let mut follow_ups = FollowUps::new(most.cells);
+        let mut follow_ups = FollowUpFinder::new(most.cells);
         follow_ups.limit(limits.cells);
         Self {
             live: Arc::clone(live),
@@ -112,11 +112,11 @@ impl SequenceRecorder {
             was_limited: false,
             attention: Attention::new(limits.requests),
             follow_ups,
-            walks: Walks::new(),
-            copies: Copies::new(),
-            rewrites: Rewrites::new(),
-            repeats: Repeats::new(),
-            bursts: Bursts::new(),
+            walks: WalkFinder::new(),
+            copies: CopyFinder::new(),
+            rewrites: RewriteFinder::new(),
+            repeats: RepeatFinder::new(),
+            bursts: BurstFinder::new(),
             requests: FxHashMap::default(),
             key_values: Vec::new(),
             asked: Vec::new(),

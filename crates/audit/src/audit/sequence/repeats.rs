@@ -5,7 +5,7 @@ use crate::window::{RepeatedReads, Window};
 
 /// Finds repeated reads.
 #[derive(Debug)]
-pub(super) struct Repeats {
+pub(super) struct RepeatFinder {
     runs: Recent<Run>,
     /// Reads of one actor by one pattern so far.
     reads: Recent<u64>,
@@ -26,7 +26,7 @@ struct Run {
 /// How long a run is, in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
-impl Repeats {
+impl RepeatFinder {
     pub(super) fn new() -> Self {
         Self {
             runs: Recent::new(),
@@ -100,7 +100,7 @@ mod tests {
     /// Runs and reads of one read at these milliseconds, each answered after ten.
     fn of(times: &[i64]) -> (u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut repeats = Repeats::new();
+        let mut repeats = RepeatFinder::new();
         for at in times {
             let at = at * 1_000_000;
             let request = KeyedRequest {
@@ -126,7 +126,7 @@ mod tests {
     fn what_is_popular_among_many_is_no_run() {
         let in_runs = |others: i64| {
             let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-            let mut repeats = Repeats::new();
+            let mut repeats = RepeatFinder::new();
             for at in 0..10 * (1 + others) {
                 let request = KeyedRequest {
                     pattern: PatternId(1),

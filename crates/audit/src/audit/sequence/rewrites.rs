@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
-use crate::window::{PairRoom, PatternId, Rewrites as Counted, Sequences, Window};
+use crate::window::{PairRoom, PatternId, Rewrites, Sequences, Window};
 
 /// Finds writes of what was read.
 #[derive(Debug)]
-pub(super) struct Rewrites {
+pub(super) struct RewriteFinder {
     reads: Recent<ReadKey>,
     room: PairRoom,
 }
@@ -32,7 +32,7 @@ const POLL: u32 = 3;
 /// How long a read is remembered: what comes in the second half comes by chance.
 const WAITS: i64 = 2 * SOON;
 
-impl Rewrites {
+impl RewriteFinder {
     pub(super) fn new() -> Self {
         Self {
             reads: Recent::new(),
@@ -93,7 +93,7 @@ fn counted<'s>(
     sequences: &'s mut Sequences,
     (read, write): (PatternId, PatternId),
     room: &mut PairRoom,
-) -> Option<&'s mut Counted> {
+) -> Option<&'s mut Rewrites> {
     let all = &mut sequences.rewrites;
     if all.is_empty() {
         room.begin();
@@ -123,7 +123,7 @@ mod tests {
     /// What is counted of reads (1) and writes (2) of one key at these milliseconds.
     fn of(requests: &[(u64, i64)]) -> (u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut rewrites = Rewrites::new();
+        let mut rewrites = RewriteFinder::new();
         for &(pattern, at) in requests {
             match pattern {
                 1 => rewrites.read(7, request(1, at)),
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn pairs_beyond_the_limit_are_left_out_until_the_next_window() {
-        let mut rewrites = Rewrites::new();
-        let pairs_of = |rewrites: &mut Rewrites, pairs: u64| {
+        let mut rewrites = RewriteFinder::new();
+        let pairs_of = |rewrites: &mut RewriteFinder, pairs: u64| {
             let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
             for pattern in 0..pairs {
                 let key = pattern.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     NEXT_STEP, SOON,
-    buckets::{self, Bucket},
+    buckets::{self, BucketValue},
     follow_ups::KeyedRequest,
     values::{self, KeyColumn},
 };
@@ -18,7 +18,7 @@ use crate::{
 
 /// Finds reads of several buckets.
 #[derive(Debug)]
-pub(super) struct Walks {
+pub(super) struct WalkFinder {
     open: BoundedMap<Walk>,
 }
 
@@ -58,7 +58,7 @@ const MOST_VALUES: usize = 256;
 /// Columns of a partition key that are looked at.
 const MOST_COLUMNS: usize = 4;
 
-impl Walks {
+impl WalkFinder {
     /// Operations that go on at the same time.
     const OPEN: usize = 4_096;
 
@@ -104,7 +104,7 @@ impl Walks {
             let Some(values) = [Some(first)]
                 .into_iter()
                 .chain(buckets)
-                .collect::<Option<Vec<Bucket>>>()
+                .collect::<Option<Vec<BucketValue>>>()
             else {
                 continue;
             };
@@ -296,7 +296,7 @@ mod tests {
 
     /// Reads of days, and what comes of them; times in milliseconds.
     struct Observed {
-        walks: Walks,
+        walks: WalkFinder,
         key: HashKey,
         window: Window,
     }
@@ -304,7 +304,7 @@ mod tests {
     impl Observed {
         fn new() -> Self {
             Self {
-                walks: Walks::new(),
+                walks: WalkFinder::new(),
                 key: HashKey::random(),
                 window: Window::new(Timestamp::UNIX_EPOCH, "test"),
             }

@@ -58,7 +58,7 @@ pub struct FindingChange {
 }
 
 /// What became of a finding that both reports have.
-enum Course {
+enum Trend {
     Worse,
     Better,
     Unchanged,
@@ -106,9 +106,9 @@ impl FindingChanges {
             .flat_map(|(before, after)| figure_changes(before, after))
             .collect();
         match change.course() {
-            Course::Worse => self.worse.push(change),
-            Course::Better => self.better.push(change),
-            Course::Unchanged => self.unchanged += 1,
+            Trend::Worse => self.worse.push(change),
+            Trend::Better => self.better.push(change),
+            Trend::Unchanged => self.unchanged += 1,
         }
     }
 }
@@ -141,20 +141,20 @@ impl FindingChange {
     }
 
     /// By severity; where that is the same, by the figures, of which one that is worse outweighs the others.
-    fn course(&self) -> Course {
+    fn course(&self) -> Trend {
         let before = self.severity_before.unwrap_or(self.severity);
         if self.severity != before {
             return match self.severity > before {
-                true => Course::Worse,
-                false => Course::Better,
+                true => Trend::Worse,
+                false => Trend::Better,
             };
         }
         if self.figures.iter().any(FigureChange::is_rise) {
-            Course::Worse
+            Trend::Worse
         } else if self.figures.is_empty() {
-            Course::Unchanged
+            Trend::Unchanged
         } else {
-            Course::Better
+            Trend::Better
         }
     }
 

@@ -4,23 +4,23 @@ use std::io::{self, Write};
 
 use askama::{Template, filters::Safe};
 
-use super::{super::html, ReportDiff, SchemaChange};
+use super::{super::html, ChangedDefinition, ReportDiff};
 
 /// Of each group; the JSON form has them all.
 const MOST: usize = 100;
 
 #[derive(Template)]
 #[template(path = "diff.html")]
-struct Page<'a> {
+struct DiffPage<'a> {
     diff: &'a ReportDiff,
 }
 
-impl Page<'_> {
+impl DiffPage<'_> {
     fn cluster(&self) -> &str {
         self.diff.cluster.as_deref().unwrap_or("a cluster")
     }
 
-    fn columns(&self, change: &SchemaChange) -> Safe<String> {
+    fn columns(&self, change: &ChangedDefinition) -> Safe<String> {
         html::prose(&change.sentence())
     }
 
@@ -35,5 +35,5 @@ impl Page<'_> {
 }
 
 pub(super) fn render(diff: &ReportDiff, to: &mut dyn Write) -> io::Result<()> {
-    Page { diff }.write_into(to)
+    DiffPage { diff }.write_into(to)
 }

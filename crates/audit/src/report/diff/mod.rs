@@ -28,7 +28,7 @@ use crate::{rules::Severity, text::Lines};
 pub use findings::{FindingChange, FindingChanges};
 pub use patterns::{Figure, FigureChange, PatternChange, PatternChanges};
 pub use reading::ReadReport;
-pub use schema::SchemaChange;
+pub use schema::ChangedDefinition;
 
 /// The name and version of the format, the first field of the JSON form.
 pub(super) const DIFF_FORMAT: &str = "cqlens.diff.v1";
@@ -74,9 +74,9 @@ pub struct ReportDiff {
     /// The cluster that the traffic belongs to.
     pub cluster: Option<String>,
     /// The report that is compared with.
-    pub base: Side,
+    pub base: ComparedReport,
     /// The report that is compared.
-    pub new: Side,
+    pub new: ComparedReport,
     /// What a reader must know before any difference, in whole sentences.
     pub notices: Vec<String>,
     /// Findings.
@@ -84,7 +84,7 @@ pub struct ReportDiff {
     /// Statements.
     pub patterns: PatternChanges,
     /// Tables and columns, by table.
-    pub schema: Vec<SchemaChange>,
+    pub schema: Vec<ChangedDefinition>,
     /// Clients.
     pub clients: ClientChanges,
 }
@@ -92,7 +92,7 @@ pub struct ReportDiff {
 /// One of the two reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-pub struct Side {
+pub struct ComparedReport {
     /// When it was made.
     pub generated_at: Timestamp,
     /// When observation began.
@@ -124,8 +124,8 @@ impl ReportDiff {
         Ok(Self {
             format: DIFF_FORMAT,
             cluster: name.or(base.judged.cluster.name.as_deref()).map(str::to_owned),
-            base: Side::of(&base.judged),
-            new: Side::of(&new.judged),
+            base: ComparedReport::of(&base.judged),
+            new: ComparedReport::of(&new.judged),
             notices: notices(base, new),
             findings: FindingChanges::between(base, new),
             patterns: PatternChanges::between(base, new),
@@ -203,7 +203,7 @@ impl ReportDiff {
     }
 }
 
-impl Side {
+impl ComparedReport {
     fn of(report: &Baseline) -> Self {
         Self {
             generated_at: report.generated_at,

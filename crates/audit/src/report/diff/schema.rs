@@ -12,7 +12,7 @@ use super::{
 /// A table whose definition is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-pub struct SchemaChange {
+pub struct ChangedDefinition {
     /// Its keyspace.
     pub keyspace: String,
     /// Its name.
@@ -21,7 +21,7 @@ pub struct SchemaChange {
     pub changes: Vec<String>,
 }
 
-impl SchemaChange {
+impl ChangedDefinition {
     pub(super) fn sentence(&self) -> String {
         self.changes.join(", ")
     }
@@ -35,7 +35,7 @@ pub(super) fn is_known(report: &ReadReport) -> bool {
 
 /// Of the tables that both reports know. A report has the tables that were used: one that is missing may be
 /// unused, and is among the statements.
-pub(super) fn changes(base: &ReadReport, new: &ReadReport) -> Vec<SchemaChange> {
+pub(super) fn changes(base: &ReadReport, new: &ReadReport) -> Vec<ChangedDefinition> {
     let known = |report: &'_ ReadReport| -> BTreeMap<(String, String), ReadTable> {
         let tables = report.seen.tables.iter();
         let known = tables.filter(|table| !table.columns.is_empty());
@@ -48,7 +48,7 @@ pub(super) fn changes(base: &ReadReport, new: &ReadReport) -> Vec<SchemaChange> 
         .iter()
         .filter_map(|(name, table)| Some((name, before.get(name)?, table)));
     of_both
-        .map(|((keyspace, table), before, after)| SchemaChange {
+        .map(|((keyspace, table), before, after)| ChangedDefinition {
             keyspace: keyspace.clone(),
             table: table.clone(),
             changes: column_changes(&before.columns, &after.columns),

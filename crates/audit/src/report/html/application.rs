@@ -1,6 +1,6 @@
 //! An application in detail: how it connects, what its statements take, which problems its team has to solve.
 
-use super::{Page, problem::Fact, table};
+use super::{ReportPage, problem::Fact, table};
 use crate::{
     number,
     report::ApplicationReport,
@@ -26,7 +26,7 @@ fn encryption(application: &ApplicationReport) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     /// Connections that were TLS through and through: whose they are, nobody sees.
     pub(super) fn passed_through(&self) -> u64 {
         let opaque = &self.report.coverage.opaque_connections;

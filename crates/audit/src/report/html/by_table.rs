@@ -1,7 +1,7 @@
 //! The page table by table: the list of tables at its top, and problems where their tables are.
 
 use super::{
-    Page,
+    ReportPage,
     index::{Ranked, full_name, name_of},
 };
 use crate::report::TableReport;
@@ -18,7 +18,7 @@ pub(super) struct TableLine<'a> {
     pub(super) problems: &'a [Ranked<'a>],
 }
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     pub(super) fn is_by_table(&self) -> bool {
         self.report.by_table.is_some()
     }

@@ -2,10 +2,10 @@
 
 use askama::filters::Safe;
 
-use super::Page;
+use super::ReportPage;
 use crate::{report::ModelReport, rules::Severity};
 
-impl Page<'_> {
+impl ReportPage<'_> {
     /// The worst problems of a model; a note where there is nothing else to say.
     pub(super) fn model_problems(&self, model: &ModelReport) -> Safe<String> {
         let problems = self.report.problems.iter();

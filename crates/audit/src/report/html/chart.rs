@@ -55,12 +55,12 @@ fn lines(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
 
 /// Where a value stands on a logarithmic axis. Zero stands where one does: both are nothing to worry about.
 #[derive(Clone, Copy)]
-struct Axis {
+struct LogAxis {
     first: f64,
     last: f64,
 }
 
-impl Axis {
+impl LogAxis {
     fn of(chart: &Chart, seen: &[(u64, u64)]) -> Self {
         let log = |value: u64| (value.max(1) as f64).log10();
         let least = seen.first().map_or(0.0, |step| log(step.0));
@@ -131,7 +131,7 @@ fn even(first: f64, last: f64) -> Vec<u64> {
 }
 
 fn bars(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
-    let axis = Axis::of(chart, seen);
+    let axis = LogAxis::of(chart, seen);
     let mut counts = vec![0_u64; axis.bars()];
     for &(value, count) in seen {
         if let Some(bar) = counts.get_mut(axis.bar(value)) {
@@ -169,7 +169,7 @@ fn bars(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
 }
 
 /// The median and the p99 below the axis; where they are close, one on each side.
-fn quantiles(svg: &mut String, chart: &Chart, axis: Axis) {
+fn quantiles(svg: &mut String, chart: &Chart, axis: LogAxis) {
     let [median, p99] = [0.5, 0.99].map(|share| axis.x(quantile(&chart.steps, share)));
     let (left, right) = if p99 - median < 36.0 {
         (" to", " from")
@@ -184,7 +184,7 @@ fn quantiles(svg: &mut String, chart: &Chart, axis: Axis) {
     }
 }
 
-fn threshold(svg: &mut String, chart: &Chart, axis: Axis) {
+fn threshold(svg: &mut String, chart: &Chart, axis: LogAxis) {
     let Some(value) = chart.threshold.filter(|&value| {
         let log = (value.max(1) as f64).log10();
         (axis.first..=axis.last).contains(&log)

@@ -2,12 +2,12 @@
 
 use askama::filters::Safe;
 
-use super::{Page, escaped, statement};
+use super::{ReportPage, escaped, statement};
 use crate::{report::ComparedPattern, window::PatternId};
 
 pub(super) use crate::report::comparison::MEANING;
 
-impl Page<'_> {
+impl ReportPage<'_> {
     /// The beginning of a statement, as a link to where all of it is.
     pub(super) fn compared_statement(&self, pattern: &ComparedPattern) -> Safe<String> {
         let code = format!("<code>{}</code>", escaped(&statement::line(&pattern.cql)));

@@ -44,7 +44,7 @@ pub(super) fn operation(operation: &SequenceReport) -> Safe<String> {
     let columns = columns(&places, if begins_with_client { CLIENT } else { 1.0 });
     let rows = places.iter().map(|place| place.row).max().unwrap_or(0);
     let height = middle(rows) + BOX / 2.0 + 4.0;
-    let width = columns.last().map_or(0.0, Column::right) + 1.0;
+    let width = columns.last().map_or(0.0, Layer::right) + 1.0;
     let label = format!(
         "{}, {}",
         operation.path.replace('`', ""),
@@ -73,12 +73,12 @@ const CLIENT: f64 = 12.0;
 
 /// Tables that are reached in as many steps.
 #[derive(Clone, Copy, Default)]
-struct Column {
+struct Layer {
     left: f64,
     width: f64,
 }
 
-impl Column {
+impl Layer {
     fn right(&self) -> f64 {
         self.left + self.width
     }
@@ -138,13 +138,13 @@ fn next_row(places: &[DrawnTable<'_>], column: usize) -> usize {
 }
 
 /// The columns from left to right, as wide as their longest names.
-fn columns(places: &[DrawnTable<'_>], left: f64) -> Vec<Column> {
+fn columns(places: &[DrawnTable<'_>], left: f64) -> Vec<Layer> {
     let count = places.iter().map(|place| place.column + 1).max().unwrap_or(0);
-    let mut columns: Vec<Column> = Vec::new();
+    let mut columns: Vec<Layer> = Vec::new();
     for column in 0..count {
         let of_column = places.iter().filter(|place| place.column == column);
         let letters = of_column.map(|place| shown(place.name).chars().count()).max();
-        columns.push(Column {
+        columns.push(Layer {
             left: columns.last().map_or(left, |before| before.right() + ARROW),
             width: letters.map_or(0.0, |letters| letters as f64 * LETTER + 18.0),
         });
@@ -168,9 +168,9 @@ fn middle(row: usize) -> f64 {
     TOP + row as f64 * ROW + BOX / 2.0
 }
 
-fn draw(svg: &mut String, place: &DrawnTable<'_>, places: &[DrawnTable<'_>], columns: &[Column]) {
+fn draw(svg: &mut String, place: &DrawnTable<'_>, places: &[DrawnTable<'_>], columns: &[Layer]) {
     let column = |place: &DrawnTable<'_>| columns.get(place.column).copied().unwrap_or_default();
-    let (Column { left: x, width }, y) = (column(place), middle(place.row));
+    let (Layer { left: x, width }, y) = (column(place), middle(place.row));
     let from = place.from.and_then(|at| places.get(at));
     if let Some((partitions, words)) = place.arrow {
         let start = from.map_or((CLIENT, middle(0)), |from| {

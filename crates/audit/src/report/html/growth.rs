@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::Page;
+use super::ReportPage;
 use crate::{number, report::TableReport, rules::PartitionGrowth};
 
 const WIDTH: f64 = 430.0;
@@ -19,7 +19,7 @@ const LABELS: f64 = 127.0;
 /// A limit that is passed so far to the left has its words on the right.
 const EARLY: f64 = WIDTH / 3.0;
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     /// The partition of a table that a finding forecasts.
     pub(super) fn growth_on(&self, table: &TableReport) -> Option<&'a PartitionGrowth> {
         let mut findings = self.report.findings.iter().filter(|finding| {

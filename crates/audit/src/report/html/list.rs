@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Page, index::Ranked};
+use super::{ReportPage, index::Ranked};
 use crate::{
     number,
     report::{ProblemReport, words},
@@ -12,7 +12,7 @@ use crate::{
 /// Problems of the first screen; more fold.
 pub(super) const MOST_LINES: usize = 10;
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     pub(super) fn first_problems(&self) -> &[Ranked<'a>] {
         let problems = &self.index.problems;
         &problems[..problems.len().min(MOST_LINES)]

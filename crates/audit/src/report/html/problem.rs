@@ -1,6 +1,6 @@
 //! A problem in detail: the figures that decide it, why it costs, and what to do.
 
-use super::{Page, index::Ranked};
+use super::{ReportPage, index::Ranked};
 use crate::{
     number,
     report::{Chart, FindingReport, PatternReport, ProblemReport, SequenceReport, Unit, evidence},
@@ -22,7 +22,7 @@ pub(super) struct Fact {
     pub(super) name: String,
 }
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     pub(super) fn is_open(&self, ranked: &Ranked<'_>) -> bool {
         ranked.problem.severity == Severity::High && ranked.rank <= MOST_OPEN
     }
@@ -64,7 +64,11 @@ impl<'a> Page<'a> {
     }
 
     /// The figures of its rule that do not stand among the deciding ones.
-    pub(super) fn further(&self, problem: &ProblemReport, finding: &FindingReport) -> Vec<evidence::Line> {
+    pub(super) fn further(
+        &self,
+        problem: &ProblemReport,
+        finding: &FindingReport,
+    ) -> Vec<evidence::EvidenceLine> {
         let mut shown = MOST_FACTS - 1 - usize::from(problem.time_share.is_some());
         let mut lines = self.evidence(evidence::own(&finding.evidence));
         lines.retain(|line| {
@@ -76,7 +80,7 @@ impl<'a> Page<'a> {
     }
 
     /// The figures of a finding; times only where they say something of the cluster.
-    pub(super) fn evidence(&self, evidence: &[(&'static str, EvidenceValue)]) -> Vec<evidence::Line> {
+    pub(super) fn evidence(&self, evidence: &[(&'static str, EvidenceValue)]) -> Vec<evidence::EvidenceLine> {
         let says_something = |name: &str| self.has_times() || !name.ends_with("_us");
         let evidence = evidence.iter().filter(|(name, _)| says_something(name));
         evidence::lines(&evidence.cloned().collect::<Vec<_>>())
@@ -146,7 +150,7 @@ impl<'a> Page<'a> {
 /// Figures with which a problem begins.
 const MOST_FACTS: usize = 5;
 
-fn decides(line: &evidence::Line) -> bool {
+fn decides(line: &evidence::EvidenceLine) -> bool {
     line.is_number && line.value != "0"
 }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use askama::{Template, filters::HtmlSafe};
 
-use super::{Page, chart, comparison, evidence, html, index::Ranked, load, words};
+use super::{ReportPage, chart, comparison, evidence, html, index::Ranked, load, words};
 use crate::{
     number,
     report::{Comparison, PatternReport, TableReport, TimelineReport, coverage_notes},
@@ -18,14 +18,14 @@ macro_rules! section {
         #[derive(Template)]
         #[template(path = $path)]
         pub(super) struct $name<'s, 'a> {
-            page: &'s Page<'a>,
+            page: &'s ReportPage<'a>,
             $($about: $type,)*
         }
 
         impl<'a> Deref for $name<'_, 'a> {
-            type Target = Page<'a>;
+            type Target = ReportPage<'a>;
 
-            fn deref(&self) -> &Page<'a> {
+            fn deref(&self) -> &ReportPage<'a> {
                 self.page
             }
         }
@@ -33,7 +33,7 @@ macro_rules! section {
         // A template escapes what it shows.
         impl HtmlSafe for $name<'_, '_> {}
 
-        impl<'a> Page<'a> {
+        impl<'a> ReportPage<'a> {
             pub(super) fn $method<'s>(&'s self, $($about: $type),*) -> $name<'s, 'a> {
                 $name { page: self, $($about),* }
             }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{Page, problem::Fact};
+use super::{ReportPage, problem::Fact};
 use crate::{
     number,
     report::{Latency, PatternReport, TableReport, TopPartition},
@@ -16,7 +16,7 @@ const MOST_PARTITIONS: usize = 5;
 /// A smaller share says nothing: any partition may be the busiest by chance.
 const WORTH_SHOWING: f64 = 0.02;
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     /// The busiest partitions of a table with problems, where some are busier than the others.
     pub(super) fn busiest(&self, table: &'a TableReport) -> Vec<&'a TopPartition> {
         let has_problems = !self.index.problems_on(table).is_empty();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::{Page, escaped, statement};
+use super::{ReportPage, escaped, statement};
 use crate::{
     number,
     report::{
@@ -48,11 +48,11 @@ pub(super) struct Mark<'a> {
     pub(super) is_late: bool,
 }
 
-impl<'a> Page<'a> {
+impl<'a> ReportPage<'a> {
     /// What changes over time, what it is counted in, and how it is written.
     pub(super) fn strips(&self, timeline: &TimelineReport) -> Vec<Strip> {
         let (course, usual) = (timeline.course(), timeline.usual_sources());
-        let axis = Axis::of(&course);
+        let axis = TimeAxis::of(&course);
         let strips = [&REQUESTS, &LATENCY, &PARTITIONS, &TOMBSTONES].into_iter();
         let strips = strips.filter_map(|measure| {
             let is_told = measure.name != LATENCY.name || self.has_times();
@@ -71,7 +71,7 @@ impl<'a> Page<'a> {
 
     /// Versions that appeared, by when they did.
     pub(super) fn marks(&self, timeline: &'a TimelineReport) -> Vec<Mark<'a>> {
-        let axis = Axis::of(&timeline.course());
+        let axis = TimeAxis::of(&timeline.course());
         let first = timeline.new_versions.len().saturating_sub(MOST_MARKS);
         let marks = timeline.new_versions.iter().skip(first);
         marks
@@ -100,7 +100,7 @@ impl<'a> Page<'a> {
 
     /// The times that the axis begins and ends with.
     pub(super) fn axis_ends(&self, timeline: &TimelineReport) -> [String; 2] {
-        let axis = Axis::of(&timeline.course());
+        let axis = TimeAxis::of(&timeline.course());
         let shown = |second: f64| {
             #[expect(clippy::cast_possible_truncation, reason = "seconds of a time")]
             let time = Timestamp::from_second(second as i64).unwrap_or_default();
@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
             .timeline
             .as_ref()
             .map_or(0, TimelineReport::usual_sources);
-        let axis = Axis::of(&course);
+        let axis = TimeAxis::of(&course);
         let Some(line) = axis.line(&course, measure, usual) else {
             return Safe(String::new());
         };
@@ -150,14 +150,14 @@ impl<'a> Page<'a> {
 }
 
 /// Seconds from the first point's beginning to the last one's end.
-struct Axis {
+struct TimeAxis {
     start: f64,
     seconds: f64,
     point: f64,
 }
 
 /// A line and its range.
-struct Line {
+struct PlottedLine {
     whole: Pen,
     /// Between points in which fewer sources watched than as a rule.
     fewer: Pen,
@@ -166,7 +166,7 @@ struct Line {
     most: f64,
 }
 
-impl Line {
+impl PlottedLine {
     fn paths(&self) -> String {
         let mut paths = String::new();
         if !self.whole.path.is_empty() {
@@ -207,7 +207,7 @@ impl Pen {
     }
 }
 
-impl Axis {
+impl TimeAxis {
     fn of(course: &Course) -> Self {
         let second = course.points.first().map_or(0, |point| point.start.as_second());
         Self {
@@ -227,10 +227,10 @@ impl Axis {
 
     /// Paths in which 0 is the top and 100 the bottom; none where nothing is known. Points that do not follow each
     /// other, or of which nothing is known, break them.
-    fn line(&self, course: &Course, measure: &Measure, usual: usize) -> Option<Line> {
+    fn line(&self, course: &Course, measure: &Measure, usual: usize) -> Option<PlottedLine> {
         let known = course.known(measure);
         let most = known.iter().map(|one| one.1).fold(0.0, f64::max);
-        let mut line = Line {
+        let mut line = PlottedLine {
             whole: Pen::default(),
             fewer: Pen::default(),
             usual,
@@ -277,7 +277,12 @@ impl Axis {
         }
     }
 
-    fn strip(&self, (timeline, course): (&TimelineReport, &Course), line: &Line, label: &str) -> String {
+    fn strip(
+        &self,
+        (timeline, course): (&TimelineReport, &Course),
+        line: &PlottedLine,
+        label: &str,
+    ) -> String {
         let mut marks = String::new();
         let first = timeline.new_versions.len().saturating_sub(MOST_MARKS);
         for version in timeline.new_versions.iter().skip(first) {

@@ -29,7 +29,7 @@ impl Rule for SchemaDisagreement {
     }
 }
 
-fn finding(severity: Severity, told: &window::SchemaDisagreement, context: &Context<'_>) -> Finding {
+fn finding(severity: Severity, told: &window::VersionDisagreement, context: &Context<'_>) -> Finding {
     let title = format!(
         "Nodes had {} versions of the schema for {}: {}",
         told.versions.len(),
@@ -43,7 +43,7 @@ fn finding(severity: Severity, told: &window::SchemaDisagreement, context: &Cont
 }
 
 /// The nodes that do not have the version that most have, some of them by name.
-fn minority(told: &window::SchemaDisagreement) -> String {
+fn minority(told: &window::VersionDisagreement) -> String {
     let most = told.versions.iter().max_by_key(|(_, nodes)| nodes.len());
     let common = most.map(|(version, _)| version);
     let others = told
@@ -104,7 +104,7 @@ mod tests {
     fn found(seconds: u64, others: &[&str]) -> Vec<(Severity, String)> {
         let mut window = window([]);
         let nodes = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
-        window.schema_disagreement = Some(window::SchemaDisagreement {
+        window.schema_disagreement = Some(window::VersionDisagreement {
             seconds,
             versions: [
                 ("a".to_owned(), nodes(&["10.9.0.1", "10.9.0.2", "10.9.0.9"])),

@@ -68,10 +68,10 @@ struct Sides<'a> {
 }
 
 /// By the name of the level, and whether the statements have a condition.
-type Levels<'a> = BTreeMap<(&'a str, bool), Level<'a>>;
+type Levels<'a> = BTreeMap<(&'a str, bool), LevelUse<'a>>;
 
 #[derive(Default, Clone)]
-struct Level<'a> {
+struct LevelUse<'a> {
     executions: u64,
     statements: BTreeMap<PatternId, &'a Pattern>,
 }
@@ -110,7 +110,7 @@ fn count<'a>(levels: &mut Levels<'a>, (id, pattern): (PatternId, &'a Pattern), i
 }
 
 /// The levels that at least this part of the executions have, with their part.
-fn common<'l, 'a>(levels: &'l Levels<'a>, least: f64) -> Vec<((&'a str, bool), &'l Level<'a>, f64)> {
+fn common<'l, 'a>(levels: &'l Levels<'a>, least: f64) -> Vec<((&'a str, bool), &'l LevelUse<'a>, f64)> {
     let all = levels.values().map(|level| level.executions).sum();
     let levels = levels
         .iter()
@@ -132,8 +132,8 @@ struct Weak<'a> {
     name: TableName,
     gap: Gap<'a>,
     /// The level's name, its part of the table's reads or writes, and its statements.
-    read: (&'a str, f64, Level<'a>),
-    written: (&'a str, f64, Level<'a>),
+    read: (&'a str, f64, LevelUse<'a>),
+    written: (&'a str, f64, LevelUse<'a>),
 }
 
 impl<'a> Weak<'a> {
@@ -163,7 +163,7 @@ impl<'a> Weak<'a> {
     }
 
     fn applications(&self) -> Applications<'a> {
-        let of = |level: &Level<'a>| {
+        let of = |level: &LevelUse<'a>| {
             let statements = level.statements.values();
             statements.flat_map(|pattern| application::of(pattern)).collect()
         };

@@ -38,7 +38,7 @@ impl Rule for QueryWithoutTable {
 
 /// The reads of one table.
 #[derive(Default)]
-struct Reads<'a> {
+struct TableReads<'a> {
     /// Those without the partition key, by the columns that they restrict.
     shapes: BTreeMap<Vec<String>, Vec<(PatternId, &'a Pattern)>>,
     /// Reads that name their partitions.
@@ -46,8 +46,8 @@ struct Reads<'a> {
     unserved: u64,
 }
 
-fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Reads<'a>> {
-    let mut tables: BTreeMap<TableName, Reads<'_>> = BTreeMap::new();
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, TableReads<'a>> {
+    let mut tables: BTreeMap<TableName, TableReads<'_>> = BTreeMap::new();
     for (id, pattern) in user_reads(context) {
         let (Some(name), Some(select)) = (table_of(pattern), selected(id, context)) else {
             continue;
@@ -71,7 +71,7 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Reads<'a>> {
     tables
 }
 
-fn severity(found: &Findings<'_>, reads: &Reads<'_>, context: &Context<'_>) -> Option<Severity> {
+fn severity(found: &Findings<'_>, reads: &TableReads<'_>, context: &Context<'_>) -> Option<Severity> {
     let several = found.threshold(&ABOUT, &SHAPES);
     let unserved = share(reads.unserved, reads.unserved + reads.served);
     if unserved < found.threshold(&ABOUT, &MOST_SHARE) || (reads.shapes.len() as f64) < several {
@@ -86,7 +86,7 @@ fn severity(found: &Findings<'_>, reads: &Reads<'_>, context: &Context<'_>) -> O
 fn finding(
     severity: Severity,
     name: &TableName,
-    reads: Reads<'_>,
+    reads: TableReads<'_>,
     context: &Context<'_>,
     schema: &Schema,
 ) -> Finding {

@@ -33,7 +33,7 @@ impl Rule for IndexHighCardinality {
             if !indexed.is_asked_for_values(context) {
                 continue;
             }
-            if let Some(evidence) = Evidence::of(found, &indexed, context) {
+            if let Some(evidence) = DistinctValues::of(found, &indexed, context) {
                 found.push(evidence.finding(found, &indexed, context));
             }
         }
@@ -49,13 +49,13 @@ fn is_vector(indexed: &Indexed<'_>, schema: &Schema) -> bool {
 }
 
 /// Where the number of values comes from.
-struct Evidence {
+struct DistinctValues {
     values: u64,
     rows: u64,
     known_from: KnownFrom,
 }
 
-impl Evidence {
+impl DistinctValues {
     /// What is written says it best. Where little is written, reads that ask for many values and get a row at
     /// most do.
     fn of(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Self> {

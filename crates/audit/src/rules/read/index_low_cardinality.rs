@@ -29,7 +29,7 @@ impl Rule for IndexLowCardinality {
             if is_asked_in_partitions_only(&indexed) {
                 continue;
             }
-            if let Some(evidence) = Evidence::of(found, &indexed, context) {
+            if let Some(evidence) = RowsPerValue::of(found, &indexed, context) {
                 found.push(evidence.finding(found, &indexed, context));
                 judged.insert(indexed.index.name.as_str());
             }
@@ -85,13 +85,13 @@ fn is_asked_in_partitions_only(indexed: &Indexed<'_>) -> bool {
 }
 
 /// Where the number of values comes from.
-struct Evidence {
+struct RowsPerValue {
     values: u64,
     rows_per_value: f64,
     known_from: KnownFrom,
 }
 
-impl Evidence {
+impl RowsPerValue {
     /// What is written says it best. Where little is written, reads that ask for few values and get many rows
     /// do.
     fn of(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Self> {

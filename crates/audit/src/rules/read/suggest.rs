@@ -19,7 +19,7 @@ use cqlens_cql::{
 };
 
 use crate::{rules::Context, window::Pattern};
-use bucket::Bucket;
+use bucket::BucketColumn;
 pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket, with_hash};
 use definition::kept;
 use migration::Migration;
@@ -89,9 +89,9 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
     let migration = Migration {
         from: table,
         to: &created,
-        computed: bucket.as_ref().map_or("", Bucket::comment),
+        computed: bucket.as_ref().map_or("", BucketColumn::comment),
         replaces: false,
-        reads: bucket.as_ref().map_or("", Bucket::reads),
+        reads: bucket.as_ref().map_or("", BucketColumn::reads),
     };
     let query = query(&pattern.head.cql, select, &created, bucket.as_ref());
     is_served(&query, &created, schema).then(|| Suggestion {

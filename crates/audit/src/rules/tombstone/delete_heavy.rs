@@ -41,7 +41,7 @@ impl Rule for DeleteHeavy {
 /// What is written to a table. Statements inside of batches count once for each batch and template, however
 /// many of them it holds: a template is all that a pattern keeps of them.
 #[derive(Default)]
-struct Writes<'a> {
+struct TableWrites<'a> {
     /// The patterns that delete.
     deleting: Vec<(PatternId, &'a Pattern)>,
     /// Deletions inside of partitions.
@@ -51,16 +51,16 @@ struct Writes<'a> {
     others: u64,
 }
 
-impl Writes<'_> {
+impl TableWrites<'_> {
     fn share(&self) -> f64 {
         share(self.inside, self.inside + self.whole + self.others)
     }
 }
 
-fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
+fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, TableWrites<'a>> {
     let tables = writes_by_table(context).into_iter();
     let writes = tables.map(|(name, all)| {
-        let mut writes = Writes::default();
+        let mut writes = TableWrites::default();
         let is_inside = |write: &&TableWrite<'_>| match &write.modification {
             Modification::Delete(delete) => is_inside(delete, &name, schema),
             _ => false,
@@ -102,7 +102,7 @@ fn is_inside(delete: &Delete<'_>, name: &TableName, schema: &Schema) -> bool {
 
 fn severity(
     found: &Findings<'_>,
-    writes: &Writes<'_>,
+    writes: &TableWrites<'_>,
     (traffic, reads): (&TableTraffic, &Patterns<'_>),
     (name, context): (&TableName, &Context<'_>),
 ) -> Option<Severity> {
@@ -159,7 +159,7 @@ fn times(patterns: &Patterns<'_>) -> u64 {
 fn finding(
     severity: Severity,
     name: &TableName,
-    writes: Writes<'_>,
+    writes: TableWrites<'_>,
     (traffic, passing): (&TableTraffic, &Patterns<'_>),
     context: &Context<'_>,
 ) -> Finding {

@@ -47,7 +47,7 @@ impl Rule for QueuePattern {
 
 /// What speaks for a table's being a queue.
 #[derive(Default)]
-struct Queue<'a> {
+struct QueueEvidence<'a> {
     /// Reads from the old end of a partition, a few rows at a time.
     head_reads: Vec<(PatternId, &'a Pattern)>,
     deleting: Vec<(PatternId, &'a Pattern)>,
@@ -59,7 +59,7 @@ struct Queue<'a> {
     expiring: u64,
 }
 
-impl Queue<'_> {
+impl QueueEvidence<'_> {
     /// Rows that went, or will go.
     fn gone(&self) -> u64 {
         self.deletes.max(self.expiring)
@@ -84,9 +84,9 @@ impl Queue<'_> {
     }
 }
 
-fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Queue<'a>> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, QueueEvidence<'a>> {
     let schema = context.schema;
-    let mut tables: BTreeMap<TableName, Queue<'a>> = BTreeMap::new();
+    let mut tables: BTreeMap<TableName, QueueEvidence<'a>> = BTreeMap::new();
     for (id, pattern) in user_reads(context) {
         let Some((name, select)) = table_of(pattern).zip(selected(id, context)) else {
             continue;
@@ -109,7 +109,7 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Queue<'a>> {
     tables
 }
 
-impl<'a> Queue<'a> {
+impl<'a> QueueEvidence<'a> {
     fn count(&mut self, writes: &[TableWrite<'a>], table: Option<&Table>) {
         let appending = appending(writes);
         self.appends = executions(appending.iter().copied());
@@ -182,7 +182,7 @@ fn takes_few(pattern: &Pattern) -> bool {
 
 fn severity(
     found: &Findings<'_>,
-    queue: &Queue<'_>,
+    queue: &QueueEvidence<'_>,
     name: &TableName,
     context: &Context<'_>,
 ) -> Option<Severity> {
@@ -209,7 +209,7 @@ fn by_share(found: &Findings<'_>, gone: f64) -> Option<Severity> {
     }
 }
 
-fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Context<'_>) -> Finding {
+fn finding(severity: Severity, name: &TableName, queue: QueueEvidence<'_>, context: &Context<'_>) -> Finding {
     let (reads, appends, deletes, reported) = (queue.reads, queue.appends, queue.deletes, queue.reported());
     let known_from = queue.known_from();
     let gone = if deletes >= queue.expiring {

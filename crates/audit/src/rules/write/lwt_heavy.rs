@@ -30,7 +30,7 @@ impl Rule for LwtHeavy {
         for (application, patterns) in application::by_application(conditional) {
             let names: BTreeSet<_> = patterns.iter().map(|(_, pattern)| table(pattern)).collect();
             let written = tables.iter().filter(|(name, _)| names.contains(*name));
-            let mut all = Writes::default();
+            let mut all = ConditionalWrites::default();
             let mut each = Severity::Info;
             for (_, writes) in written {
                 each = each.max(writes.each(found));
@@ -54,7 +54,7 @@ impl Rule for LwtHeavy {
 
 /// What writes some tables: conditional patterns, and the numbers of both kinds.
 #[derive(Default)]
-struct Writes<'a> {
+struct ConditionalWrites<'a> {
     conditional: Vec<(PatternId, &'a Pattern)>,
     conditional_count: u64,
     plain_count: u64,
@@ -62,8 +62,8 @@ struct Writes<'a> {
     plain_latency: Distribution,
 }
 
-fn by_table<'a>(context: &Context<'a>) -> BTreeMap<String, Writes<'a>> {
-    let mut tables: BTreeMap<String, Writes<'_>> = BTreeMap::new();
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<String, ConditionalWrites<'a>> {
+    let mut tables: BTreeMap<String, ConditionalWrites<'_>> = BTreeMap::new();
     for (id, pattern) in user_writes(context) {
         let writes = tables.entry(table(pattern)).or_default();
         if pattern.is(Flag::Lwt) {
@@ -78,7 +78,7 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<String, Writes<'a>> {
     tables
 }
 
-impl Writes<'_> {
+impl ConditionalWrites<'_> {
     /// How bad one execution is: by how much of the table's writes works by consensus.
     fn each(&self, found: &Findings<'_>) -> Severity {
         if self.share() < found.threshold(&ABOUT, &SOME_SHARE) {
@@ -105,7 +105,7 @@ impl Writes<'_> {
 fn finding(
     found: &Findings<'_>,
     severity: Severity,
-    (application, writes): (&str, Writes<'_>),
+    (application, writes): (&str, ConditionalWrites<'_>),
     context: &Context<'_>,
 ) -> Finding {
     let name = application::tables(&writes.conditional);

@@ -7,7 +7,7 @@ use crate::{
     number,
     rules::{
         Context, Finding, Rule,
-        application::{impact, sum},
+        application::{Patterns, impact, sum},
         figures::often,
         statement::{TableWrite, patterns, writes_by_table},
     },
@@ -85,8 +85,6 @@ fn asked<'c>(condition: Option<&'c If<'_>>) -> impl Iterator<Item = &'c str> {
     let columns = relations.iter().flat_map(|relation| relation.subject.columns());
     columns.map(|column| column.as_str())
 }
-
-type Patterns<'a> = Vec<(crate::window::PatternId, &'a crate::window::Pattern)>;
 
 fn finding(
     found: &Findings<'_>,

@@ -27,7 +27,7 @@ static SOURCES: [CqlType; 18] = [
 ];
 
 /// The type of a cast's term.
-pub(super) enum Source {
+pub(super) enum CastSource {
     Only(&'static CqlType),
     /// Several types fit equally well.
     Ambiguous,
@@ -36,13 +36,13 @@ pub(super) enum Source {
 }
 
 /// Chooses the type of a cast's term, by how well the term fits a type.
-pub(super) fn source(fit: impl Fn(&CqlType) -> Fit) -> Source {
+pub(super) fn source(fit: impl Fn(&CqlType) -> Fit) -> CastSource {
     let fits: Vec<_> = SOURCES.iter().map(|source| (fit(source), source)).collect();
     let exact = fits.iter().find(|(fit, _)| *fit == Fit::Exactly);
     let mut weak = fits.iter().filter(|(fit, _)| *fit == Fit::Weakly);
     match (exact, weak.next(), weak.next()) {
-        (Some((_, source)), ..) | (None, Some((_, source)), None) => Source::Only(source),
-        (None, None, _) => Source::Unfit,
-        _ => Source::Ambiguous,
+        (Some((_, source)), ..) | (None, Some((_, source)), None) => CastSource::Only(source),
+        (None, None, _) => CastSource::Unfit,
+        _ => CastSource::Ambiguous,
     }
 }

@@ -1,4 +1,4 @@
-//! From the terms of the tree to [`Term`]s of a known type.
+//! From the terms of the tree to [`CompiledTerm`]s of a known type.
 
 mod cast;
 mod fit;
@@ -11,9 +11,9 @@ use crate::syntax::{Span, Work, ast};
 use cqlens_proto::types::CqlType;
 
 use super::refusal::Refusal;
-use super::term::{Call, Fault, Function, Marker, Term};
+use super::term::{Call, CompiledTerm, Fault, Function, Marker};
 use super::value;
-use cast::Source;
+use cast::CastSource;
 use fit::{Fit, accepts};
 use operation::{Operands, Operation};
 use signature::Signature;
@@ -43,10 +43,10 @@ pub(super) struct Receiver<'r> {
 
 impl Compiler<'_> {
     /// Compiles a term for a receiver.
-    pub(super) fn term(&self, term: &ast::Term<'_>, receiver: Receiver<'_>) -> Result<Term, Refusal> {
+    pub(super) fn term(&self, term: &ast::Term<'_>, receiver: Receiver<'_>) -> Result<CompiledTerm, Refusal> {
         let cql_type = receiver.cql_type;
         if !self.work.spend(steps(term, cql_type)) {
-            return Ok(Term::Unknown(Fault::NotFollowed));
+            return Ok(CompiledTerm::Unknown(Fault::NotFollowed));
         }
         let misfit = || {
             let message = format!("invalid value for \"{}\" of type {cql_type}", receiver.name);
@@ -55,19 +55,19 @@ impl Compiler<'_> {
         match term {
             // No key is a duration, and nothing that is followed takes one.
             ast::Term::Literal(literal) if literal.kind == ast::LiteralKind::Duration => match cql_type {
-                CqlType::Duration => Ok(Term::Unknown(Fault::NotFollowed)),
+                CqlType::Duration => Ok(CompiledTerm::Unknown(Fault::NotFollowed)),
                 _ => Err(misfit()),
             },
             ast::Term::Literal(literal) if *cql_type == CqlType::Inet && value::is_host_name(literal) => {
-                Ok(Term::Unknown(Fault::NotFollowed))
+                Ok(CompiledTerm::Unknown(Fault::NotFollowed))
             }
             ast::Term::Literal(literal) => {
                 let bytes = value::parse(cql_type, literal).ok_or_else(misfit)?;
-                Ok(Term::Constant(bytes.into_boxed_slice()))
+                Ok(CompiledTerm::Constant(bytes.into_boxed_slice()))
             }
             ast::Term::Null(_) if *cql_type == CqlType::Counter => Err(misfit()),
-            ast::Term::Null(_) => Ok(Term::Null),
-            ast::Term::BindMarker(marker) => Ok(Term::Marker(marker_of(marker, receiver))),
+            ast::Term::Null(_) => Ok(CompiledTerm::Null),
+            ast::Term::BindMarker(marker) => Ok(CompiledTerm::Marker(marker_of(marker, receiver))),
             ast::Term::TypeHint {
                 type_name,
                 term: inner,
@@ -113,7 +113,7 @@ impl Compiler<'_> {
             ast::Term::Function(_) | ast::Term::Arithmetic { .. } | ast::Term::Negation { .. }
                 if self.is_exhausted() =>
             {
-                Ok(Term::Unknown(Fault::NotFollowed))
+                Ok(CompiledTerm::Unknown(Fault::NotFollowed))
             }
             ast::Term::Function(call) => self.function(call, receiver),
             ast::Term::Arithmetic { .. } | ast::Term::Negation { .. } => {
@@ -169,7 +169,11 @@ impl Compiler<'_> {
     }
 
     /// Components of a tuple; `None` if the type is none. In brackets, `(1)` may also be just a 1.
-    fn tuple(&self, items: &[ast::Term<'_>], receiver: Receiver<'_>) -> Option<Result<Term, Refusal>> {
+    fn tuple(
+        &self,
+        items: &[ast::Term<'_>],
+        receiver: Receiver<'_>,
+    ) -> Option<Result<CompiledTerm, Refusal>> {
         let types: Vec<&CqlType> = match receiver.cql_type {
             CqlType::Tuple(types) => types.iter().collect(),
             CqlType::Udt(udt) => udt.fields.iter().map(|(_, field)| field).collect(),
@@ -187,7 +191,7 @@ impl Compiler<'_> {
     pub(super) fn components<'t>(
         &self,
         items: impl Iterator<Item = (String, (&'t ast::Term<'t>, &'t CqlType))>,
-    ) -> Result<Term, Refusal> {
+    ) -> Result<CompiledTerm, Refusal> {
         let items = items.map(|(name, (item, cql_type))| {
             let receiver = Receiver {
                 name: &name,
@@ -195,15 +199,15 @@ impl Compiler<'_> {
             };
             self.term(item, receiver)
         });
-        let items: Result<Vec<Term>, Refusal> = items.collect();
-        Ok(Term::Tuple(items?).folded())
+        let items: Result<Vec<CompiledTerm>, Refusal> = items.collect();
+        Ok(CompiledTerm::Tuple(items?).folded())
     }
 
     fn user_type(
         &self,
         fields: &[(ast::Name<'_>, ast::Term<'_>)],
         receiver: Receiver<'_>,
-    ) -> Option<Result<Term, Refusal>> {
+    ) -> Option<Result<CompiledTerm, Refusal>> {
         let CqlType::Udt(udt) = receiver.cql_type else {
             return None;
         };
@@ -228,7 +232,7 @@ impl Compiler<'_> {
         cql_type: &CqlType,
         items: impl Iterator<Item = (&'t ast::Term<'t>, &'t CqlType)>,
         receiver: Receiver<'_>,
-    ) -> Result<Term, Refusal> {
+    ) -> Result<CompiledTerm, Refusal> {
         const NULL: &str = "null is not supported inside collections";
         let mut compiled = Vec::new();
         let mut null = None;
@@ -242,9 +246,9 @@ impl Compiler<'_> {
             };
             let term = self.term(item, element)?;
             match &term {
-                Term::Null => null = Some(item.span()),
+                CompiledTerm::Null => null = Some(item.span()),
                 // Vectors may hold markers, collections may not.
-                Term::Marker(_) if !matches!(cql_type, CqlType::Vector(..)) => {
+                CompiledTerm::Marker(_) if !matches!(cql_type, CqlType::Vector(..)) => {
                     let message = "bind variables are not supported inside collection literals";
                     return Err(Refusal::at(message, item.span()));
                 }
@@ -255,21 +259,25 @@ impl Compiler<'_> {
         match null {
             // Cassandra puts constants together when it prepares, everything else when it executes.
             Some(span) if all_constant => Err(Refusal::at(NULL, span)),
-            Some(_) => Ok(Term::Unknown(Fault::invalid(NULL))),
-            None => Ok(Term::Collection(cql_type.clone(), compiled).folded()),
+            Some(_) => Ok(CompiledTerm::Unknown(Fault::invalid(NULL))),
+            None => Ok(CompiledTerm::Collection(cql_type.clone(), compiled).folded()),
         }
     }
 }
 
 /// Functions, casts and arithmetic.
 impl Compiler<'_> {
-    fn function(&self, call: &ast::FunctionCall<'_>, receiver: Receiver<'_>) -> Result<Term, Refusal> {
+    fn function(
+        &self,
+        call: &ast::FunctionCall<'_>,
+        receiver: Receiver<'_>,
+    ) -> Result<CompiledTerm, Refusal> {
         let Some(signatures) = self.signatures(call) else {
-            return Ok(Term::Unknown(Fault::NotFollowed));
+            return Ok(CompiledTerm::Unknown(Fault::NotFollowed));
         };
         // What sums of strings and dates give is the server's business, and so is which function takes it.
         if call.arguments.iter().any(operation::is_other_sum) {
-            return Ok(Term::Unknown(Fault::NotFollowed));
+            return Ok(CompiledTerm::Unknown(Fault::NotFollowed));
         }
         let chosen = self.choose(signatures, call, receiver.cql_type);
         let signature = chosen.map_err(|message| Refusal::at(message, call.span))?;
@@ -319,7 +327,7 @@ impl Compiler<'_> {
         name: &str,
         signature: Signature,
         arguments: impl Iterator<Item = &'t ast::Term<'t>>,
-    ) -> Result<Term, Refusal> {
+    ) -> Result<CompiledTerm, Refusal> {
         let mut compiled = Vec::new();
         for (index, (argument, cql_type)) in arguments.zip(signature.arguments).enumerate() {
             let receiver = Receiver {
@@ -334,10 +342,15 @@ impl Compiler<'_> {
             arguments: compiled,
             result: signature.result,
         };
-        Ok(Term::Call(Box::new(call)).folded())
+        Ok(CompiledTerm::Call(Box::new(call)).folded())
     }
 
-    fn cast(&self, term: &ast::Term<'_>, target: &CqlType, receiver: Receiver<'_>) -> Result<Term, Refusal> {
+    fn cast(
+        &self,
+        term: &ast::Term<'_>,
+        target: &CqlType,
+        receiver: Receiver<'_>,
+    ) -> Result<CompiledTerm, Refusal> {
         if !accepts(receiver.cql_type, target) {
             let message = format!(
                 "Type error: cannot assign a cast to {target} to {} ({})",
@@ -346,9 +359,9 @@ impl Compiler<'_> {
             return Err(Refusal::at(message, term.span()));
         }
         let source = match cast::source(|source| self.fit(term, source)) {
-            Source::Only(source) => source.clone(),
-            Source::Unfit => return Err(Refusal::at("this term cannot be cast", term.span())),
-            Source::Ambiguous => return Ok(Term::Unknown(Fault::NotFollowed)),
+            CastSource::Only(source) => source.clone(),
+            CastSource::Unfit => return Err(Refusal::at("this term cannot be cast", term.span())),
+            CastSource::Ambiguous => return Ok(CompiledTerm::Unknown(Fault::NotFollowed)),
         };
         let signature = Signature::new(Function::Cast, [source], target.clone());
         let name = format!("cast_as_{}", target.name());
@@ -359,7 +372,7 @@ impl Compiler<'_> {
         Operands { fit, work: self.work }
     }
 
-    fn operation(&self, operation: &Operation<'_>, receiver: Receiver<'_>) -> Result<Term, Refusal> {
+    fn operation(&self, operation: &Operation<'_>, receiver: Receiver<'_>) -> Result<CompiledTerm, Refusal> {
         match operation {
             Operation::Operand(term) => self.term(term, receiver),
             Operation::Negation(term) => {
@@ -378,9 +391,9 @@ impl Compiler<'_> {
         first: &ast::Term<'_>,
         rest: &[(ast::ArithmeticOperator, ast::Term<'_>)],
         receiver: Receiver<'_>,
-    ) -> Result<Term, Refusal> {
+    ) -> Result<CompiledTerm, Refusal> {
         if !operation::is_followed(rest, receiver.cql_type) {
-            return Ok(Term::Unknown(Fault::NotFollowed));
+            return Ok(CompiledTerm::Unknown(Fault::NotFollowed));
         }
         let fit = |term: &ast::Term<'_>, cql_type: &CqlType| self.fit(term, cql_type);
         let types = operation::chain_types(self.operands(&fit), first, rest, receiver.cql_type)?;
@@ -399,7 +412,7 @@ impl Compiler<'_> {
                 arguments: vec![(types.left, value), (types.right, right)],
                 result: types.result,
             };
-            value = Term::Call(Box::new(call)).folded();
+            value = CompiledTerm::Call(Box::new(call)).folded();
         }
         Ok(value)
     }

@@ -19,7 +19,7 @@ pub(super) use function::Function;
 
 /// A term that stands for a value of a type.
 #[derive(Debug, Clone)]
-pub(super) enum Term {
+pub(super) enum CompiledTerm {
     /// These bytes.
     Constant(Box<[u8]>),
     /// `NULL`.
@@ -27,9 +27,9 @@ pub(super) enum Term {
     /// What is bound to a marker.
     Marker(Marker),
     /// A tuple's or user-defined type's components, of which at least one is bound or computed.
-    Tuple(Vec<Term>),
+    Tuple(Vec<CompiledTerm>),
     /// A collection or vector with at least one element that is computed.
-    Collection(CqlType, Vec<Term>),
+    Collection(CqlType, Vec<CompiledTerm>),
     /// A function of terms.
     Call(Box<Call>),
     /// What only the server knows.
@@ -57,11 +57,11 @@ pub(super) enum Datum<'v> {
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) function: Function,
-    pub(super) arguments: Vec<(CqlType, Term)>,
+    pub(super) arguments: Vec<(CqlType, CompiledTerm)>,
     pub(super) result: CqlType,
 }
 
-impl Term {
+impl CompiledTerm {
     /// The value of the term; `values` are none where the statement was only prepared.
     pub(super) fn evaluate<'v>(&'v self, values: Option<&Values<'v>>) -> Result<Datum<'v>, Fault> {
         match self {

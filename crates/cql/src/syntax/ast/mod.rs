@@ -14,7 +14,7 @@ mod types;
 
 pub use definition::{
     AlterKeyspace, AlterTable, AlterType, AlterView, ColumnDefinition, CreateIndex, CreateKeyspace,
-    CreateTable, CreateType, CreateView, Drop, Dropped, IndexTarget, IndexTargetKind, Mask, Property,
+    CreateTable, CreateType, CreateView, Drop, Dropped, IndexIdentifier, IndexTargetKind, Mask, Property,
     PropertyValue, TableChange, TypeChange,
 };
 pub use modification::{

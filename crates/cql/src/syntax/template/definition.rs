@@ -1,7 +1,7 @@
 //! The templates of definitions. Their structure stays; the values of their options become `?`.
 
 use crate::syntax::ast::{
-    Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped, IndexTarget,
+    Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped, IndexIdentifier,
     IndexTargetKind, Mask, Name, Property, TableChange, TypeChange, TypeName,
 };
 
@@ -285,7 +285,7 @@ impl Writer<'_> {
         self.options(&create.options);
     }
 
-    fn index_target(&mut self, target: &IndexTarget<'_>) {
+    fn index_target(&mut self, target: &IndexIdentifier<'_>) {
         let function = match target.kind {
             IndexTargetKind::Simple => return self.name(&target.column),
             IndexTargetKind::Values => "values(",

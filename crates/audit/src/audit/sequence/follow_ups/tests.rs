@@ -17,7 +17,7 @@ const JOINED: PatternId = PatternId(9);
 /// Reads and their followers, of one actor.
 struct Observed {
     key: HashKey,
-    follow_ups: FollowUps,
+    follow_ups: FollowUpFinder,
     window: Window,
 }
 
@@ -25,7 +25,7 @@ impl Observed {
     fn new() -> Self {
         Self {
             key: HashKey::random(),
-            follow_ups: FollowUps::new(4_096),
+            follow_ups: FollowUpFinder::new(4_096),
             window: Window::new(Timestamp::UNIX_EPOCH, "test"),
         }
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A column of the partition key that spreads the rows of one value over several partitions.
-pub(super) struct Bucket {
+pub(super) struct BucketColumn {
     pub(super) name: String,
     pub(super) data_type: DataType,
     /// How it is computed, and what comes of it.
@@ -31,7 +31,7 @@ pub(super) struct Bucket {
     pub(super) count: Option<u64>,
 }
 
-impl Bucket {
+impl BucketColumn {
     /// The span of time in which a row of this column lies; none where no name is free for it.
     pub(super) fn of_time(
         table: &Table,
@@ -204,7 +204,7 @@ fn two_digits(value: f64) -> f64 {
 impl Wanted<'_> {
     /// The bucket that the partition key needs: where its columns have few values, or a value has many rows.
     /// All queries that need the same key must get the same one.
-    pub(super) fn bucket(&self, need: &Need, table: &Table, context: &Context<'_>) -> Option<Bucket> {
+    pub(super) fn bucket(&self, need: &Need, table: &Table, context: &Context<'_>) -> Option<BucketColumn> {
         let few = self.few_values(table, context);
         // What names its partition is spread already, as far as partitions of the table are.
         let (longest, many) = match self.names_partition(table) {
@@ -230,11 +230,11 @@ impl Wanted<'_> {
         match first.filter(|(column, _)| is_time(&column.data_type)) {
             Some((time, direction)) => {
                 let span = rows.map_or(BucketSpan::Day.max(shortest_span(time)), |rows| rows.span(time));
-                Bucket::of_time(table, (time, *direction == Direction::Descending), span, rows)
+                BucketColumn::of_time(table, (time, *direction == Direction::Descending), span, rows)
             }
             None => {
                 let number = rows.map_or_else(BucketNumber::unknown, |rows| BucketNumber::of(rows, table));
-                Bucket::of_hash(table, &self.spreads(need, table)?, &number)
+                BucketColumn::of_hash(table, &self.spreads(need, table)?, &number)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Tables with a bucket behind their partition key.
 
 use super::{
-    bucket::{Bucket, BucketNumber},
+    bucket::{BucketColumn, BucketNumber},
     definition::{free_name, kept, name},
     migration::Migration,
 };
@@ -80,12 +80,12 @@ pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: 
         return Vec::new();
     };
     let bucket = match is_time(&first.data_type) {
-        true => Bucket::of_time(table, (first, first.is_descending()), width.span, None),
+        true => BucketColumn::of_time(table, (first, first.is_descending()), width.span, None),
         false => {
             let number = width
                 .buckets
                 .map_or_else(BucketNumber::unknown, BucketNumber::exactly);
-            Bucket::of_hash(table, &[first], &number)
+            BucketColumn::of_hash(table, &[first], &number)
         }
     };
     divided(table, bucket, context)
@@ -95,11 +95,11 @@ pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: 
 /// written now goes to all of them. None where that needs a name that is taken.
 pub(in crate::rules) fn with_hash(table: &Table, context: &Context<'_>) -> Vec<String> {
     let first = table.clustering().first();
-    let bucket = first.and_then(|first| Bucket::of_hash(table, &[first], &BucketNumber::unknown()));
+    let bucket = first.and_then(|first| BucketColumn::of_hash(table, &[first], &BucketNumber::unknown()));
     divided(table, bucket, context)
 }
 
-fn divided(table: &Table, bucket: Option<Bucket>, context: &Context<'_>) -> Vec<String> {
+fn divided(table: &Table, bucket: Option<BucketColumn>, context: &Context<'_>) -> Vec<String> {
     let Some(bucket) = bucket else {
         return Vec::new();
     };

@@ -10,7 +10,7 @@ use cqlens_cql::{
 };
 
 use super::{
-    bucket::{Bucket, LARGE_PARTITION, largest_partition},
+    bucket::{BucketColumn, LARGE_PARTITION, largest_partition},
     definition::{free_name, kept, name, names},
     migration::Migration,
 };
@@ -138,7 +138,7 @@ pub(super) fn is_served(query: &str, table: &Table, schema: &Schema) -> bool {
 }
 
 /// The same query on the other table, with its bucket and without `ALLOW FILTERING`.
-pub(super) fn query(cql: &str, select: &Select<'_>, table: &Table, bucket: Option<&Bucket>) -> String {
+pub(super) fn query(cql: &str, select: &Select<'_>, table: &Table, bucket: Option<&BucketColumn>) -> String {
     let span = select.table.span().range();
     let end = select.where_clause.relations.last();
     let end = end.map_or(span.end, |relation| relation.span.range().end);

@@ -10,7 +10,7 @@ use cqlens_cql::{
 };
 
 use super::{
-    bucket::{Bucket, rows_of_a_read},
+    bucket::{BucketColumn, rows_of_a_read},
     definition::free_name,
     migration::Writing,
 };
@@ -235,7 +235,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    pub(super) fn columns(&self, bucket: Option<&Bucket>, table: &Table) -> Vec<Column> {
+    pub(super) fn columns(&self, bucket: Option<&BucketColumn>, table: &Table) -> Vec<Column> {
         let of_kind = |column: &Column, kind| Column {
             kind,
             ..column.clone()
@@ -255,7 +255,7 @@ impl<'a> Wanted<'a> {
             ColumnKind::Static if bucket.is_none() && self.names_partition(table) => (*column).clone(),
             _ => of_kind(column, ColumnKind::Regular),
         });
-        let bucket = bucket.map(Bucket::column);
+        let bucket = bucket.map(BucketColumn::column);
         key.chain(bucket).chain(clustering).chain(others).collect()
     }
 

@@ -47,7 +47,7 @@ pub(super) fn findings(
             if asks_for_many_states(&name, polls, context) {
                 continue;
             }
-            let queue = Queue::of(&name, table, polls, &writes);
+            let queue = StateQueue::of(&name, table, polls, &writes);
             findings.extend(queue.and_then(|queue| queue.finding(found, context)));
         }
     }
@@ -108,7 +108,7 @@ fn state(select: &Select<'_>, table: &Table) -> Option<String> {
     Some(name.as_str().to_owned())
 }
 
-struct Queue<'q, 'a> {
+struct StateQueue<'q, 'a> {
     name: &'q TableName,
     column: &'q str,
     /// How the column is indexed; none where rows are filtered.
@@ -119,7 +119,7 @@ struct Queue<'q, 'a> {
     changes: u64,
 }
 
-impl<'q, 'a> Queue<'q, 'a> {
+impl<'q, 'a> StateQueue<'q, 'a> {
     fn of(
         name: &'q TableName,
         table: &'q Table,
