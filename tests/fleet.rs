@@ -264,7 +264,18 @@ fn windows_go_there_and_come_back(server: Server) {
     cluster.watch("proxy-b", 10, &arguments, server.environment());
     let whole = json(&report(&from, server.environment()));
     assert_eq!(whole["window"]["sources"].as_array().unwrap().len(), 2);
-    assert_eq!(whole["findings"][0]["rule"], "full-scan");
+    let patterns = whole["patterns"].as_array().unwrap().iter();
+    let scans: Vec<&Value> = patterns
+        .filter(|pattern| pattern["cql"] == "SELECT * FROM shop.items")
+        .collect();
+    assert_eq!(scans.len(), 1, "{whole:#}");
+    assert_eq!(scans[0]["count"], 30, "of both proxies");
+    // What comes first depends on how long a busy machine takes for the same requests.
+    let mut findings = whole["findings"].as_array().unwrap().iter();
+    assert!(
+        findings.any(|finding| finding["rule"] == "full-scan"),
+        "{whole:#}"
+    );
 
     // A server that is gone costs the proxy nothing.
     let environment = server.environment().to_vec();
