@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -265,35 +265,29 @@ const SHARED_NAMES: &[&str] = &["Args"];
 fn no_two_types_of_a_crate_share_a_name() {
     let mut shared = Vec::new();
     for root in crate_roots() {
-        let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut tests = BTreeSet::new();
-        let files: Vec<String> = sources(&root).into_iter().map(|(file, _)| file).collect();
-        for file in &files {
-            let declared = types_in(&std::fs::read_to_string(file).unwrap());
-            let beside = Path::new(file).with_extension("");
-            let folder = match beside
-                .file_name()
-                .is_some_and(|name| name == "mod" || name == "lib" || name == "main")
-            {
-                true => beside.parent().unwrap(),
-                false => &beside,
-            };
-            tests.extend(declared.test_modules.iter().map(|name| folder.join(name)));
-            for name in declared.types {
-                types.entry(name).or_default().insert(file.clone());
-            }
-        }
-        let is_test = |file: &String| {
-            tests
-                .iter()
-                .any(|module| Path::new(file).with_extension("").starts_with(module))
+        let files: Vec<(String, Vec<String>, Declared)> = sources(&root)
+            .into_iter()
+            .map(|(file, module)| {
+                let declared = types_in(&std::fs::read_to_string(&file).unwrap());
+                (file, module, declared)
+            })
+            .collect();
+        let of_file = |(_, module, declared): &(String, Vec<String>, Declared)| -> Vec<Vec<String>> {
+            let names = declared.test_modules.iter();
+            names
+                .map(|name| [module.as_slice(), std::slice::from_ref(name)].concat())
+                .collect()
         };
-        for (name, mut of) in types {
-            of.retain(|file| !is_test(file));
-            if of.len() > 1 && !SHARED_NAMES.contains(&name.as_str()) {
-                shared.push(format!("{root}: {name} in {of:?}"));
+        let tests: Vec<Vec<String>> = files.iter().flat_map(of_file).collect();
+        let is_test = |module: &[String]| tests.iter().any(|tests| module.starts_with(tests));
+        let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (file, _, declared) in files.iter().filter(|(_, module, _)| !is_test(module)) {
+            for name in &declared.types {
+                types.entry(name).or_default().push(file);
             }
         }
+        types.retain(|name, of| of.len() > 1 && !SHARED_NAMES.contains(name));
+        shared.extend(types.iter().map(|(name, of)| format!("{root}: {name} in {of:?}")));
     }
     assert!(shared.is_empty(), "\n{}", shared.join("\n"));
 }

@@ -37,7 +37,7 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
     let mut last = None;
     loop {
         for address in contacts.round(&live.cluster(), last.as_deref()) {
-            let mut so_far = FollowProgress::default();
+            let mut so_far = ConnectionProgress::default();
             let memory = live.memory().part(Use::ControlConnection);
             let options = ClientOptions {
                 max_answer_bytes: memory.limit() / 4,
@@ -128,7 +128,7 @@ impl Patience {
 
 /// How far a control connection has come.
 #[derive(Debug, Default)]
-struct FollowProgress {
+struct ConnectionProgress {
     /// It has told everything.
     opened: bool,
     /// And was still good a while later: a node that breaks off again and again is asked ever less often.
@@ -141,7 +141,7 @@ async fn session(
     address: &str,
     options: &ClientOptions,
     memory: Part,
-    so_far: &mut FollowProgress,
+    so_far: &mut ConnectionProgress,
 ) -> Result<std::convert::Infallible, ClientError> {
     let mut client = Client::negotiate(address, options).await?;
     client

@@ -48,7 +48,7 @@ pub enum AddressError {
     #[error("expected a bucket or container, as in s3://bucket/folder")]
     Bucket,
     /// A password in the URL.
-    #[error("user names and passwords do not belong into the URL, where others can read them")]
+    #[error("user names and passwords do not belong in the URL, where others can read them")]
     Secret,
     /// No host.
     #[error("expected a host, as in cassandra://db1:9042/cqlens")]

@@ -81,7 +81,7 @@ use crate::{
     catalog::Live,
     memory::{self, Memory},
     pulse::Pulse,
-    window::{Limits, VersionDisagreement, Window},
+    window::{Limits, LongestDisagreement, Window},
 };
 
 /// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that
@@ -242,7 +242,7 @@ impl Audit {
             *window.coverage.evicted.entry(part).or_default() += count;
         }
         let disagreement = self.live.take_schema_disagreement();
-        window.schema_disagreement = disagreement.map(|disagreement| VersionDisagreement {
+        window.schema_disagreement = disagreement.map(|disagreement| LongestDisagreement {
             seconds: disagreement.duration.as_secs(),
             versions: disagreement.versions,
         });

@@ -46,7 +46,7 @@ pub use repeated_values::{RepeatedValue, RepeatedValues};
 pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
-pub use schema_disagreement::VersionDisagreement;
+pub use schema_disagreement::LongestDisagreement;
 pub(crate) use sequences::PairRoom;
 pub use sequences::{
     BatchedCopies, BucketReads, BucketUnit, Bursts, CopiedWrites, FollowedReads, Link, RepeatedReads,
@@ -102,7 +102,7 @@ pub struct Window {
     pub connections: BTreeMap<String, Connections>,
     /// The longest time for which nodes had different versions of the schema; none if they were not seen to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema_disagreement: Option<VersionDisagreement>,
+    pub schema_disagreement: Option<LongestDisagreement>,
     /// Statements that belong together.
     #[serde(default)]
     pub sequences: Sequences,
@@ -292,7 +292,7 @@ impl Window {
         for (client, connections) in &other.connections {
             self.connections_mut(client).merge(connections);
         }
-        let seconds = |disagreement: &Option<VersionDisagreement>| {
+        let seconds = |disagreement: &Option<LongestDisagreement>| {
             disagreement.as_ref().map(|disagreement| disagreement.seconds)
         };
         if seconds(&other.schema_disagreement) > seconds(&self.schema_disagreement) {

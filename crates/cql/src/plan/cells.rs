@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name, Term as AstTerm, Update};
+use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name, Term, Update};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 use foldhash::fast::FixedState;
@@ -66,7 +66,7 @@ impl CellPlan {
         let cells = columns.iter().zip(values);
         let indexed = cells.filter(|(column, _)| is_indexed(target, column));
         let literals = values.iter().filter_map(|value| match value {
-            AstTerm::Literal(literal) => Some(literal.text.into()),
+            Term::Literal(literal) => Some(literal.text.into()),
             _ => None,
         });
         let plan = Self {
@@ -273,7 +273,7 @@ impl CellPlan {
 
 impl SampledValues {
     /// None where a partition has one row, or nothing is written that could be the same in several.
-    fn of(columns: &[Name<'_>], values: &[AstTerm<'_>], target: &Target<'_>) -> Option<Self> {
+    fn of(columns: &[Name<'_>], values: &[Term<'_>], target: &Target<'_>) -> Option<Self> {
         let table = target.table;
         let cells = columns.iter().zip(values).filter_map(|(column, value)| {
             let defined = table.column(column.as_str())?;
@@ -300,7 +300,7 @@ fn is_sampled(key: &[CompiledTerm], values: &Values<'_>) -> bool {
 
 impl Target<'_> {
     /// The value that a column of one cell is given.
-    fn value(&self, column: &Column, value: &AstTerm<'_>) -> Option<CompiledTerm> {
+    fn value(&self, column: &Column, value: &Term<'_>) -> Option<CompiledTerm> {
         let cql_type: CqlType = self.keyspace.resolve(&column.data_type);
         let receiver = Receiver {
             name: &column.name,
@@ -310,7 +310,7 @@ impl Target<'_> {
     }
 
     /// A column with the value that it is given.
-    fn planned(&self, column: &Name<'_>, used: IndexUse, value: Option<&AstTerm<'_>>) -> PlannedColumn {
+    fn planned(&self, column: &Name<'_>, used: IndexUse, value: Option<&Term<'_>>) -> PlannedColumn {
         let defined = self.table.column(column.as_str());
         // Of a collection of several cells the elements are indexed, not the value.
         let single = defined.filter(|defined| !defined.data_type.is_multi_cell());

@@ -3,7 +3,7 @@
 use crate::syntax::Span;
 use crate::syntax::ast::{
     AssignmentOperation, Comparand, Delete, If, Insert, InsertSource, JsonDefault, Name, Relation,
-    RelationOperator, Subject, Term as AstTerm, Update, Using, Where,
+    RelationOperator, Subject, Term, Update, Using, Where,
 };
 use cqlens_proto::types::CqlType;
 
@@ -56,7 +56,7 @@ pub(super) fn insert(insert: &Insert<'_>, target: &Target<'_>) -> Result<(Schema
 fn insert_values(
     insert: &Insert<'_>,
     names: &[Name<'_>],
-    values: &[AstTerm<'_>],
+    values: &[Term<'_>],
     target: &Target<'_>,
 ) -> Result<(SchemaFacts, WritePlan), Refusal> {
     if names.len() != values.len() {
@@ -98,7 +98,7 @@ fn insert_values(
 }
 
 fn insert_json(
-    value: &AstTerm<'_>,
+    value: &Term<'_>,
     default: JsonDefault,
     target: &Target<'_>,
 ) -> Result<(SchemaFacts, WritePlan), Refusal> {
@@ -112,7 +112,7 @@ fn insert_json(
     });
     let deleted = deleted.map(|column| column.name.as_str().into()).collect();
     let key = JsonKey::of(value, columns, deleted, target.name.clone());
-    if let AstTerm::Literal(literal) = value {
+    if let Term::Literal(literal) = value {
         let known = |name: &str| target.table.column(name).is_some();
         json::check(&literal.decoded(), known).map_err(|message| Refusal::at(message, literal.span))?;
     }
@@ -270,7 +270,7 @@ fn write_plan(
 }
 
 /// `column = value`, as an `INSERT` means it.
-fn equal<'t>(name: &Name<'t>, value: &AstTerm<'t>) -> Relation<'t> {
+fn equal<'t>(name: &Name<'t>, value: &Term<'t>) -> Relation<'t> {
     Relation {
         subject: Subject::Column(name.clone()),
         operator: RelationOperator::Equal,
@@ -308,7 +308,7 @@ fn check_using(
             "Conditional updates are not supported on counter tables",
         ));
     }
-    let late = |term: &AstTerm<'_>, message: &'static str| {
+    let late = |term: &Term<'_>, message: &'static str| {
         Ok(Some(Refusal {
             span: Some(term.span()),
             ..Refusal::validate(message)
@@ -363,7 +363,7 @@ fn check_assignment(
 
 impl Target<'_> {
     /// Whether a value can be assigned to a column, as far as the statement alone says.
-    fn check_value(&self, column: &Column, value: &AstTerm<'_>) -> Result<(), Refusal> {
+    fn check_value(&self, column: &Column, value: &Term<'_>) -> Result<(), Refusal> {
         let cql_type: CqlType = self.keyspace.resolve(&column.data_type);
         if matches!(column.data_type, DataType::Custom(_)) {
             return Ok(());

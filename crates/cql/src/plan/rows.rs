@@ -7,9 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::syntax::Work;
-use crate::syntax::ast::{
-    Comparand, LiteralKind, Relation, RelationOperator, Subject, Term as AstTerm, Where,
-};
+use crate::syntax::ast::{Comparand, LiteralKind, Relation, RelationOperator, Subject, Term, Where};
 use cqlens_proto::types::CqlType;
 
 use super::clustering::{RowCheck, RowSlice};
@@ -115,8 +113,8 @@ fn end<'c>(
 }
 
 /// What columns are compared with that are compared as a tuple.
-fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) -> Option<CompiledTerm> {
-    let AstTerm::Tuple { items, .. } = term else {
+fn tuple(term: &Term<'_>, columns: &[&str], types: &[&CqlType], work: &Work) -> Option<CompiledTerm> {
+    let Term::Tuple { items, .. } = term else {
         let types = types.iter().map(|cql_type| (*cql_type).clone()).collect();
         return compiled(
             term,
@@ -131,7 +129,7 @@ fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) 
     components.map(|components| CompiledTerm::Tuple(components).folded())
 }
 
-fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Option<CompiledTerm> {
+fn compiled(term: &Term<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Option<CompiledTerm> {
     let compiler = Compiler {
         keyspace: None,
         partition_key: &[],
@@ -145,14 +143,14 @@ fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> 
 /// like.
 fn column_types<'c>(clause: &'c Where<'_>, markers: &Markers) -> BTreeMap<&'c str, CqlType> {
     let mut types = BTreeMap::new();
-    let of_marker = |term: &AstTerm<'_>| match term {
-        AstTerm::BindMarker(marker) => markers
+    let of_marker = |term: &Term<'_>| match term {
+        Term::BindMarker(marker) => markers
             .columns
             .get(marker.index)
             .map(|(_, cql_type)| cql_type.clone()),
         _ => None,
     };
-    for type_of in [&guessed as &dyn Fn(&AstTerm<'_>) -> Option<CqlType>, &of_marker] {
+    for type_of in [&guessed as &dyn Fn(&Term<'_>) -> Option<CqlType>, &of_marker] {
         for relation in &clause.relations {
             let known = columns(relation).into_iter().zip(term_types(relation, type_of));
             types.extend(known.filter_map(|(column, found)| Some((column, found?))));
@@ -164,14 +162,14 @@ fn column_types<'c>(clause: &'c Where<'_>, markers: &Markers) -> BTreeMap<&'c st
 /// What a relation says of the type of each of its columns.
 fn term_types(
     relation: &Relation<'_>,
-    type_of: &dyn Fn(&AstTerm<'_>) -> Option<CqlType>,
+    type_of: &dyn Fn(&Term<'_>) -> Option<CqlType>,
 ) -> Vec<Option<CqlType>> {
     let Comparand::One(term) = &relation.comparand else {
         return Vec::new();
     };
     match (&relation.subject, term) {
         (Subject::Column(_), _) => vec![type_of(term)],
-        (_, AstTerm::Tuple { items, .. }) => items.iter().map(type_of).collect(),
+        (_, Term::Tuple { items, .. }) => items.iter().map(type_of).collect(),
         (_, term) => match type_of(term) {
             Some(CqlType::Tuple(types)) => types.into_iter().map(Some).collect(),
             _ => Vec::new(),
@@ -181,15 +179,15 @@ fn term_types(
 
 /// A type with the order of what a constant looks like. A date looks like text, and is mostly ordered like
 /// text; where that is wrong, an execution is said to be unknown that is not.
-fn guessed(term: &AstTerm<'_>) -> Option<CqlType> {
+fn guessed(term: &Term<'_>) -> Option<CqlType> {
     match term {
-        AstTerm::Literal(literal) => match literal.kind {
+        Term::Literal(literal) => match literal.kind {
             LiteralKind::Integer => Some(CqlType::Varint),
             LiteralKind::Float => Some(CqlType::Decimal),
             LiteralKind::String => Some(CqlType::Text),
             _ => None,
         },
-        AstTerm::TypeHint { term, .. } => guessed(term),
+        Term::TypeHint { term, .. } => guessed(term),
         _ => None,
     }
 }

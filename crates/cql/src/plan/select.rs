@@ -1,6 +1,6 @@
 //! Plans of `SELECT` (`SelectStatement.RawStatement.prepare`).
 
-use crate::syntax::ast::{Direction, Select, Term as AstTerm};
+use crate::syntax::ast::{Direction, Select, Term};
 
 use super::cells::CellPlan;
 use super::clustering::RowCheck;
@@ -50,7 +50,7 @@ pub(super) fn plan(select: &Select<'_>, target: &Target<'_>) -> Result<(SchemaFa
         aggregate: is_aggregate,
         ..target.facts(&restrictions)
     };
-    let limit = |term: &Option<AstTerm<'_>>, name: &str| {
+    let limit = |term: &Option<Term<'_>>, name: &str| {
         let receiver = Receiver {
             name,
             cql_type: &CqlType::Int,
@@ -217,9 +217,9 @@ fn check_grouping(select: &Select<'_>, restrictions: &Restrictions<'_>) -> Resul
     for term in &select.group_by {
         let refuse = |message: &'static str| Err(Refusal::at(message, term.span()));
         let name = match term {
-            AstTerm::Column(name) => name.as_str(),
+            Term::Column(name) => name.as_str(),
             // A function of one clustering column, such as floor(time, 1h).
-            AstTerm::Function(call) => match call.arguments.iter().find_map(selector::column_name) {
+            Term::Function(call) => match call.arguments.iter().find_map(selector::column_name) {
                 Some(name) => name,
                 None => {
                     return refuse("GROUP BY functions must have one clustering column name as parameter");

@@ -7,7 +7,7 @@ use crate::schema::{Keyspace, Schema, Table, TableName, is_virtual};
 use crate::syntax::Work;
 use crate::syntax::ast::{
     BindMarker, Comparand, Insert, InsertSource, Modification, QualifiedName, RelationOperator, Subject,
-    Term as AstTerm, Where,
+    Term, Where,
 };
 use cqlens_proto::types::CqlType;
 
@@ -147,7 +147,7 @@ impl KeyText<'_, '_> {
     /// `VariableSpecifications.getPartitionKeyBindVariableIndexes`.
     pub(super) fn markers(self, table: &Table) -> KeyMarkers {
         let mut markers = Vec::new();
-        let mut note = |column: &str, term: &AstTerm<'_>| {
+        let mut note = |column: &str, term: &Term<'_>| {
             if let Some(marker) = direct_marker(term)
                 && table.partition_key().iter().any(|key| key.name == column)
             {
@@ -173,7 +173,7 @@ impl<'t, 'a> From<&'t Modification<'a>> for KeyText<'t, 'a> {
 }
 
 /// Reports every value that a `WHERE` clause compares a single column with.
-fn note_where(clause: &Where<'_>, note: &mut impl FnMut(&str, &AstTerm<'_>)) {
+fn note_where(clause: &Where<'_>, note: &mut impl FnMut(&str, &Term<'_>)) {
     for relation in &clause.relations {
         let Subject::Column(column) = &relation.subject else {
             continue;
@@ -188,7 +188,7 @@ fn note_where(clause: &Where<'_>, note: &mut impl FnMut(&str, &AstTerm<'_>)) {
 }
 
 /// Reports every value that an `INSERT` gives a column.
-fn note_insert(insert: &Insert<'_>, note: &mut impl FnMut(&str, &AstTerm<'_>)) {
+fn note_insert(insert: &Insert<'_>, note: &mut impl FnMut(&str, &Term<'_>)) {
     if let InsertSource::Values { columns, values } = &insert.source {
         for (column, value) in columns.iter().zip(values) {
             note(column.as_str(), value);
@@ -210,11 +210,11 @@ pub(super) fn markers_in_key_order(table: &Table, markers: &[(String, usize)]) -
 }
 
 /// The marker that a term is, in brackets or behind a type hint perhaps.
-pub(super) fn direct_marker<'t, 'a>(term: &'t AstTerm<'a>) -> Option<&'t BindMarker<'a>> {
+pub(super) fn direct_marker<'t, 'a>(term: &'t Term<'a>) -> Option<&'t BindMarker<'a>> {
     match term {
-        AstTerm::BindMarker(marker) => Some(marker),
-        AstTerm::TypeHint { term, .. } => direct_marker(term),
-        AstTerm::Tuple { items, .. } if items.len() == 1 => direct_marker(&items[0]),
+        Term::BindMarker(marker) => Some(marker),
+        Term::TypeHint { term, .. } => direct_marker(term),
+        Term::Tuple { items, .. } if items.len() == 1 => direct_marker(&items[0]),
         _ => None,
     }
 }

@@ -154,7 +154,7 @@ impl TokenInterval {
 mod tests {
     use super::*;
 
-    fn span(start: Option<(i64, bool)>, end: Option<(i64, bool)>) -> TokenInterval {
+    fn interval(start: Option<(i64, bool)>, end: Option<(i64, bool)>) -> TokenInterval {
         let end_of = |end: Option<(i64, bool)>| end.map(|(token, inclusive)| End { token, inclusive });
         TokenInterval {
             start: end_of(start),
@@ -164,26 +164,26 @@ mod tests {
 
     #[test]
     fn a_range_read_knows_impossible_ranges() {
-        assert!(span(Some((10, false)), Some((5, false))).is_empty());
-        assert!(span(Some((5, true)), Some((5, false))).is_empty());
-        assert!(!span(Some((5, true)), Some((5, true))).is_empty());
-        assert!(!span(Some((5, false)), Some((MINIMUM, true))).is_empty());
-        assert!(!span(Some((5, false)), None).is_empty());
+        assert!(interval(Some((10, false)), Some((5, false))).is_empty());
+        assert!(interval(Some((5, true)), Some((5, false))).is_empty());
+        assert!(!interval(Some((5, true)), Some((5, true))).is_empty());
+        assert!(!interval(Some((5, false)), Some((MINIMUM, true))).is_empty());
+        assert!(!interval(Some((5, false)), None).is_empty());
     }
 
     #[test]
     fn a_filter_of_named_keys_wraps_around() {
-        let wrapping = span(Some((10, false)), Some((5, true)));
+        let wrapping = interval(Some((10, false)), Some((5, true)));
         assert!(
             wrapping.contains(11) && wrapping.contains(5) && !wrapping.contains(10) && !wrapping.contains(7)
         );
-        let plain = span(Some((5, false)), Some((10, true)));
+        let plain = interval(Some((5, false)), Some((10, true)));
         assert!(plain.contains(10) && !plain.contains(5));
     }
 
     #[test]
     fn a_half_of_the_ring_is_a_half() {
-        assert!((span(Some((0, false)), None).share() - 0.5).abs() < 1e-9);
-        assert!((span(None, None).share() - 1.0).abs() < 1e-9);
+        assert!((interval(Some((0, false)), None).share() - 0.5).abs() < 1e-9);
+        assert!((interval(None, None).share() - 1.0).abs() < 1e-9);
     }
 }

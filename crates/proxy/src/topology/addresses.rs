@@ -25,11 +25,11 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// What is known of the cluster's nodes, shared and replaced as a whole. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    shared: Arc<AddressBook>,
+    shared: Arc<SharedAddresses>,
 }
 
 #[derive(Debug)]
-struct AddressBook {
+struct SharedAddresses {
     known: watch::Sender<Arc<KnownNodes>>,
     wanted: Notify,
     patience: Duration,
@@ -43,7 +43,7 @@ impl Addresses {
     /// No node is known yet; connections wait up to `patience` for one that they need.
     pub fn new(patience: Duration) -> Self {
         Self {
-            shared: Arc::new(AddressBook {
+            shared: Arc::new(SharedAddresses {
                 known: watch::Sender::default(),
                 wanted: Notify::new(),
                 patience,

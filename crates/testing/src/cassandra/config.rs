@@ -88,14 +88,13 @@ pub(super) fn yaml(place: NodeAddress, seed: IpAddr, home: &Path, options: &Opti
 
 /// A setting as Cassandra 4.0 names it: with the unit in the name, and with the verb first.
 fn in_4_0(name: &str, value: &str) -> String {
-    let milliseconds = || match value.strip_suffix("ms") {
-        Some(milliseconds) => Some(milliseconds.to_owned()),
-        None => Some(value.strip_suffix('s')?.to_owned() + "000"),
-    };
     if let Some(what) = name.strip_suffix("_enabled") {
         format!("enable_{what}: {value}\n")
     } else if name.ends_with("_timeout") || name.ends_with("_period") {
-        let milliseconds = milliseconds().expect("a duration in s or ms");
+        let milliseconds = match value.strip_suffix("ms") {
+            Some(milliseconds) => milliseconds.to_owned(),
+            None => value.strip_suffix('s').expect("a duration in s or ms").to_owned() + "000",
+        };
         format!("{name}_in_ms: {milliseconds}\n")
     } else {
         format!("{name}: {value}\n")

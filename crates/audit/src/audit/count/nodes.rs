@@ -18,13 +18,13 @@ use cqlens_cql::footprint::{Count, Footprint};
 pub(crate) struct NodeCounts {
     cluster: Arc<ClusterState>,
     /// By place in the cluster.
-    nodes: Vec<CountsOfNode>,
+    nodes: Vec<NodeCount>,
     /// Partitions that are nowhere in it, in the order of [`Unplaced::ALL`].
     unplaced: [u64; Unplaced::ALL.len()],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct CountsOfNode {
+struct NodeCount {
     coordinated: u64,
     reads: u64,
     writes: u64,
@@ -91,7 +91,7 @@ impl NodeCounts {
     fn begin(&mut self, cluster: &Arc<ClusterState>, load: &mut Load) {
         self.flush_into(load);
         self.cluster = Arc::clone(cluster);
-        self.nodes.resize(cluster.nodes.len(), CountsOfNode::default());
+        self.nodes.resize(cluster.nodes.len(), NodeCount::default());
     }
 
     /// The mean of the reads and writes of each datacenter's nodes that have a part of the ring.
@@ -130,7 +130,7 @@ impl NodeCounts {
     }
 }
 
-fn add(load: &mut NodeLoad, node: &Node, counts: CountsOfNode) {
+fn add(load: &mut NodeLoad, node: &Node, counts: NodeCount) {
     load.address = address(node);
     load.data_center.clone_from(&node.data_center);
     load.rack.clone_from(&node.rack);

@@ -105,7 +105,7 @@ impl FindingChanges {
         change.figures = of_both
             .flat_map(|(before, after)| figure_changes(before, after))
             .collect();
-        match change.course() {
+        match change.trend() {
             Trend::Worse => self.worse.push(change),
             Trend::Better => self.better.push(change),
             Trend::Unchanged => self.unchanged += 1,
@@ -141,7 +141,7 @@ impl FindingChange {
     }
 
     /// By severity; where that is the same, by the figures, of which one that is worse outweighs the others.
-    fn course(&self) -> Trend {
+    fn trend(&self) -> Trend {
         let before = self.severity_before.unwrap_or(self.severity);
         if self.severity != before {
             return match self.severity > before {

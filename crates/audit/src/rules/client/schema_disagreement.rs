@@ -29,24 +29,24 @@ impl Rule for SchemaDisagreement {
     }
 }
 
-fn finding(severity: Severity, told: &window::VersionDisagreement, context: &Context<'_>) -> Finding {
+fn finding(severity: Severity, disagreement: &window::LongestDisagreement, context: &Context<'_>) -> Finding {
     let title = format!(
         "Nodes had {} versions of the schema for {}: {}",
-        told.versions.len(),
-        number::seconds(told.seconds as f64),
-        minority(told)
+        disagreement.versions.len(),
+        number::seconds(disagreement.seconds as f64),
+        minority(disagreement)
     );
     Finding::on_definition(&ABOUT, severity, context)
         .title(title)
-        .first("versions", told.versions.len() as u64)
-        .first("seconds", told.seconds)
+        .first("versions", disagreement.versions.len() as u64)
+        .first("seconds", disagreement.seconds)
 }
 
 /// The nodes that do not have the version that most have, some of them by name.
-fn minority(told: &window::VersionDisagreement) -> String {
-    let most = told.versions.iter().max_by_key(|(_, nodes)| nodes.len());
+fn minority(disagreement: &window::LongestDisagreement) -> String {
+    let most = disagreement.versions.iter().max_by_key(|(_, nodes)| nodes.len());
     let common = most.map(|(version, _)| version);
-    let others = told
+    let others = disagreement
         .versions
         .iter()
         .filter(|(version, _)| Some(*version) != common);
@@ -104,7 +104,7 @@ mod tests {
     fn found(seconds: u64, others: &[&str]) -> Vec<(Severity, String)> {
         let mut window = window([]);
         let nodes = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
-        window.schema_disagreement = Some(window::VersionDisagreement {
+        window.schema_disagreement = Some(window::LongestDisagreement {
             seconds,
             versions: [
                 ("a".to_owned(), nodes(&["10.9.0.1", "10.9.0.2", "10.9.0.9"])),

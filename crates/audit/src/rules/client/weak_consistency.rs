@@ -68,10 +68,10 @@ struct Sides<'a> {
 }
 
 /// By the name of the level, and whether the statements have a condition.
-type Levels<'a> = BTreeMap<(&'a str, bool), LevelUse<'a>>;
+type Levels<'a> = BTreeMap<(&'a str, bool), LevelExecutions<'a>>;
 
 #[derive(Default, Clone)]
-struct LevelUse<'a> {
+struct LevelExecutions<'a> {
     executions: u64,
     statements: BTreeMap<PatternId, &'a Pattern>,
 }
@@ -110,7 +110,10 @@ fn count<'a>(levels: &mut Levels<'a>, (id, pattern): (PatternId, &'a Pattern), i
 }
 
 /// The levels that at least this part of the executions have, with their part.
-fn common<'l, 'a>(levels: &'l Levels<'a>, least: f64) -> Vec<((&'a str, bool), &'l LevelUse<'a>, f64)> {
+fn common<'l, 'a>(
+    levels: &'l Levels<'a>,
+    least: f64,
+) -> Vec<((&'a str, bool), &'l LevelExecutions<'a>, f64)> {
     let all = levels.values().map(|level| level.executions).sum();
     let levels = levels
         .iter()
@@ -132,8 +135,8 @@ struct Weak<'a> {
     name: TableName,
     gap: Gap<'a>,
     /// The level's name, its part of the table's reads or writes, and its statements.
-    read: (&'a str, f64, LevelUse<'a>),
-    written: (&'a str, f64, LevelUse<'a>),
+    read: (&'a str, f64, LevelExecutions<'a>),
+    written: (&'a str, f64, LevelExecutions<'a>),
 }
 
 impl<'a> Weak<'a> {
@@ -163,7 +166,7 @@ impl<'a> Weak<'a> {
     }
 
     fn applications(&self) -> Applications<'a> {
-        let of = |level: &LevelUse<'a>| {
+        let of = |level: &LevelExecutions<'a>| {
             let statements = level.statements.values();
             statements.flat_map(|pattern| application::of(pattern)).collect()
         };

@@ -213,7 +213,7 @@ pub struct CreateIndex<'text> {
     /// The table that is indexed.
     pub table: QualifiedName<'text>,
     /// What of it; may be empty for custom indexes.
-    pub targets: Vec<IndexIdentifier<'text>>,
+    pub targets: Vec<IndexTargetDefinition<'text>>,
     /// `USING 'class'`, a string literal: `'sai'`, `'legacy_local_table'` or a class name.
     pub using: Option<Literal<'text>>,
     /// `WITH`: usually `OPTIONS = {…}`.
@@ -222,7 +222,7 @@ pub struct CreateIndex<'text> {
 
 /// One indexed column.
 #[derive(Debug, Clone, PartialEq)]
-pub struct IndexIdentifier<'text> {
+pub struct IndexTargetDefinition<'text> {
     /// The column.
     pub column: Name<'text>,
     /// Which part of it.

@@ -14,8 +14,8 @@ mod types;
 
 pub use definition::{
     AlterKeyspace, AlterTable, AlterType, AlterView, ColumnDefinition, CreateIndex, CreateKeyspace,
-    CreateTable, CreateType, CreateView, Drop, Dropped, IndexIdentifier, IndexTargetKind, Mask, Property,
-    PropertyValue, TableChange, TypeChange,
+    CreateTable, CreateType, CreateView, Drop, Dropped, IndexTargetDefinition, IndexTargetKind, Mask,
+    Property, PropertyValue, TableChange, TypeChange,
 };
 pub use modification::{
     Assignment, AssignmentOperation, Batch, BatchKind, Delete, Deletion, DeletionTarget, If, Insert,

@@ -2,8 +2,8 @@
 
 use crate::syntax::ast::{
     AlterKeyspace, AlterType, AlterView, CreateIndex, CreateKeyspace, CreateType, CreateView, Drop, Dropped,
-    IndexIdentifier, IndexTargetKind, Literal, LiteralKind, Name, QualifiedName, TypeChange, TypeName, Use,
-    Where,
+    IndexTargetDefinition, IndexTargetKind, Literal, LiteralKind, Name, QualifiedName, TypeChange, TypeName,
+    Use, Where,
 };
 use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
@@ -136,7 +136,7 @@ impl<'text> Parser<'text, '_> {
     }
 
     // target ::= column | (VALUES | KEYS | ENTRIES | FULL) '(' column ')'
-    fn index_target(&mut self) -> Parsed<IndexIdentifier<'text>> {
+    fn index_target(&mut self) -> Parsed<IndexTargetDefinition<'text>> {
         let kind = match self.kind() {
             _ if self.kind_at(1) != TokenKind::OpenParenthesis => IndexTargetKind::Simple,
             TokenKind::Keyword(Keyword::Values) => IndexTargetKind::Values,
@@ -146,7 +146,7 @@ impl<'text> Parser<'text, '_> {
             _ => IndexTargetKind::Simple,
         };
         if kind == IndexTargetKind::Simple {
-            return Ok(IndexIdentifier {
+            return Ok(IndexTargetDefinition {
                 column: self.column()?,
                 kind,
             });
@@ -155,7 +155,7 @@ impl<'text> Parser<'text, '_> {
         self.expect(TokenKind::OpenParenthesis)?;
         let column = self.column()?;
         self.expect(TokenKind::CloseParenthesis)?;
-        Ok(IndexIdentifier { column, kind })
+        Ok(IndexTargetDefinition { column, kind })
     }
 
     /// A string literal.

@@ -1,8 +1,8 @@
 //! The templates of definitions. Their structure stays; the values of their options become `?`.
 
 use crate::syntax::ast::{
-    Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped, IndexIdentifier,
-    IndexTargetKind, Mask, Name, Property, TableChange, TypeChange, TypeName,
+    Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped,
+    IndexTargetDefinition, IndexTargetKind, Mask, Name, Property, TableChange, TypeChange, TypeName,
 };
 
 use super::writer::{VALUE, Writer};
@@ -285,7 +285,7 @@ impl Writer<'_> {
         self.options(&create.options);
     }
 
-    fn index_target(&mut self, target: &IndexIdentifier<'_>) {
+    fn index_target(&mut self, target: &IndexTargetDefinition<'_>) {
         let function = match target.kind {
             IndexTargetKind::Simple => return self.name(&target.column),
             IndexTargetKind::Values => "values(",
