@@ -9,7 +9,7 @@ mod negotiated;
 use std::sync::Arc;
 
 pub use self::negotiated::{Framing, Negotiated};
-use crate::envelope::{Direction, Envelope, HEADER_LEN, Header, Opcode};
+use crate::envelope::{Direction, HEADER_LEN, Header, Opcode};
 use crate::segment::Encoding;
 pub use crate::walk::Opaque;
 use crate::walk::{EnvelopeStep, EnvelopeWalk, SegmentStep, SegmentWalk, is_possible};
@@ -375,11 +375,7 @@ impl Cutter {
             self.startup = Some(startup);
             return;
         }
-        let envelope = Envelope {
-            header: startup.header,
-            body: startup.body.into(),
-        };
-        self.negotiated.learn_from_startup(&envelope);
+        self.negotiated.learn_from_startup(startup.header, &startup.body);
     }
 
     /// Passes over bytes of one segment: at most to its end.

@@ -184,7 +184,7 @@ impl EnvelopeStream {
         }
         match join::take_whole(&mut chunk, self.direction, self.limits) {
             Some(envelope) => {
-                self.notice(&envelope);
+                self.notice(envelope.header, &envelope.body);
                 Ok(envelope)
             }
             None => Err(chunk),
@@ -217,11 +217,13 @@ impl EnvelopeStream {
         }
     }
 
-    /// Fast path of [`EnvelopeStream::next_of_any`] for an envelope that lies whole and uncompressed in the
-    /// chunk. It takes less than half of the instructions: where chunks hold several envelopes, as live
-    /// traffic does, it saves 6 % of the audit.
-    #[inline]
-    fn next_whole(&mut self) -> Option<Envelope> {
+    /// Fast path of [`next_item`](EnvelopeStream::next_item), for an envelope that lies whole and uncompressed
+    /// in the chunk. `None` says nothing of other items.
+    ///
+    /// It takes less than half of the instructions, and as a part of its caller no copies: where chunks hold
+    /// several envelopes, as live traffic does, it saves a sixth of the audit's time.
+    #[inline(always)]
+    pub fn next_whole(&mut self) -> Option<Envelope> {
         if !self.is_sure_of_boundary() {
             return None;
         }
@@ -230,7 +232,7 @@ impl EnvelopeStream {
             Framing::Segments(_) => &mut self.payload,
         };
         let envelope = join::take_whole(source, self.direction, self.limits)?;
-        self.notice(&envelope);
+        self.notice(envelope.header, &envelope.body);
         Some(envelope)
     }
 
@@ -454,9 +456,8 @@ impl EnvelopeStream {
                 Err(reason) => return head_item(header, self.head_of_too_long(&header, &body).ok_or(reason)),
             },
         };
-        let envelope = Envelope { header, body };
-        self.notice(&envelope);
-        StreamItem::Envelope(envelope)
+        self.notice(header, &body);
+        StreamItem::Envelope(Envelope { header, body })
     }
 
     /// The head of a whole body that is too long once it is decompressed, where heads are asked for.
@@ -496,11 +497,11 @@ impl EnvelopeStream {
 
     /// Learns from an envelope how the bytes after it are framed and compressed.
     #[inline]
-    fn notice(&self, envelope: &Envelope) {
+    fn notice(&self, header: Header, body: &[u8]) {
         if self.direction == Direction::Response {
-            self.negotiated.learn_from_response(&envelope.header);
-        } else if envelope.header.opcode == Opcode::STARTUP {
-            self.negotiated.learn_from_startup(envelope);
+            self.negotiated.learn_from_response(&header);
+        } else if header.opcode == Opcode::STARTUP {
+            self.negotiated.learn_from_startup(header, body);
         }
     }
 }

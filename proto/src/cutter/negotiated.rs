@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
+
 use crate::compress::Compression;
 use crate::envelope::{Envelope, Header, Opcode, StreamId};
 use crate::message::{Decoded, Extensions, Request};
@@ -69,13 +71,18 @@ impl Negotiated {
         self.compression.store(number, Ordering::Release);
     }
 
-    /// Learns the compression from a client's STARTUP.
-    pub(crate) fn learn_from_startup(&self, envelope: &Envelope) {
+    /// Learns the compression from the body of a client's STARTUP.
+    #[cold]
+    pub(crate) fn learn_from_startup(&self, header: Header, body: &[u8]) {
+        let envelope = Envelope {
+            header,
+            body: Bytes::copy_from_slice(body),
+        };
         // A STARTUP that does not decode is for the server to refuse.
         if let Ok(Decoded {
             message: Request::Startup(startup),
             ..
-        }) = Request::decode(envelope, Extensions::NONE)
+        }) = Request::decode(&envelope, Extensions::NONE)
         {
             self.set_compression(startup.compression());
         }

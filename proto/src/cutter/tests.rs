@@ -3,7 +3,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::*;
 use crate::compress::Compression;
-use crate::envelope::{MAX_BODY_LEN, StreamId, Version};
+use crate::envelope::{Envelope, MAX_BODY_LEN, StreamId, Version};
 use crate::segment;
 
 fn envelope(version: Version, direction: Direction, opcode: Opcode, body: &[u8]) -> Vec<u8> {

@@ -182,12 +182,12 @@ pub(super) fn take_whole(source: &mut Bytes, direction: Direction, limits: BodyL
     if !is_whole || is_compressed(&header) || !is_possible(&header, direction) {
         return None;
     }
+    source.advance(HEADER_LEN);
     // Most come alone: what has nothing behind it need not be cut off.
-    let mut body = match HEADER_LEN + body_len {
-        length if length == source.len() => std::mem::take(source),
-        length => source.split_to(length),
+    let body = match body_len == source.len() {
+        true => std::mem::take(source),
+        false => source.split_to(body_len),
     };
-    body.advance(HEADER_LEN);
     Some(Envelope { header, body })
 }
 

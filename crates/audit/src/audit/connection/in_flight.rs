@@ -73,6 +73,7 @@ impl InFlight {
     }
 
     /// Keeps a request; the one that had its stream id before.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, pending: PendingRequest) -> Option<PendingRequest> {
         let bytes = weight(&pending.request);
         self.bytes += bytes;
@@ -84,7 +85,15 @@ impl InFlight {
                 if index >= self.dense.len() {
                     self.dense.resize_with(index + 1, || None);
                 }
-                self.dense.get_mut(index).and_then(|place| place.replace(pending))
+                match self.dense.get_mut(index) {
+                    Some(taken @ Some(_)) => taken.replace(pending),
+                    // Most are free: nothing is copied out of them.
+                    Some(free) => {
+                        *free = Some(pending);
+                        None
+                    }
+                    None => None,
+                }
             }
             None => self.sparse.insert(stream, pending),
         };
@@ -93,6 +102,7 @@ impl InFlight {
     }
 
     /// Takes the request with the stream id.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, stream: StreamId) -> Option<PendingRequest> {
         let removed = match dense_index(stream) {
             Some(index) => self.dense.get_mut(index).and_then(Option::take),

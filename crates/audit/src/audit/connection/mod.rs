@@ -139,45 +139,66 @@ impl ConnectionState {
             }
         }
         self.side(direction).feed(capture);
-        while let Some((item, begun)) = self.side(direction).next(at) {
-            match (direction, item) {
-                (_, StreamItem::Envelope(envelope)) => {
-                    self.envelope(direction, envelope, at, begun, each);
-                }
-                (Direction::Response, StreamItem::Long(long)) => {
-                    self.response(ReceivedResponse::Long(long), begun, each);
-                }
-                (Direction::Request, StreamItem::Head(head)) => {
-                    let EnvelopeHead { envelope, body_len } = *head;
-                    self.request(envelope, body_len, at, each);
-                }
-                (Direction::Response, StreamItem::Head(head)) => {
-                    self.response(ReceivedResponse::Head(head), begun, each);
-                }
-                // The data path has counted the connection as opaque.
-                (_, StreamItem::Lost(_)) => {}
-                (Direction::Request, StreamItem::Skipped { header, .. }) => {
-                    self.counts.arrived(header.opcode);
-                    self.early.expect(1);
-                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
-                }
-                // Only results are long.
-                (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
-                    self.counts.arrived_without_opcode();
-                    self.early.expect(1);
-                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
-                }
-                (
-                    Direction::Response,
-                    StreamItem::Skipped {
-                        header, begun: body, ..
-                    },
-                ) => {
-                    self.cut_response(header, body, begun, each);
-                }
-                (Direction::Response, StreamItem::Damaged(_)) => {
-                    each(&mut self.session, ConnectionEvent::LostResponse)
-                }
+        loop {
+            while let Some((envelope, begun)) = self.side(direction).next_whole(at) {
+                self.envelope(direction, envelope, at, begun, each);
+            }
+            match self.side(direction).next(at) {
+                Some((item, begun)) => self.item(direction, item, at, begun, each),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes an item of a chunk that came at `at`; its first byte came when it had `begun`.
+    ///
+    /// Out of line, for envelopes that lie whole in their chunk do not come here.
+    #[inline(never)]
+    fn item(
+        &mut self,
+        direction: Direction,
+        item: StreamItem,
+        at: Moment,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        match (direction, item) {
+            (_, StreamItem::Envelope(envelope)) => {
+                self.envelope(direction, envelope, at, begun, each);
+            }
+            (Direction::Response, StreamItem::Long(long)) => {
+                self.response(ReceivedResponse::Long(long), begun, each);
+            }
+            (Direction::Request, StreamItem::Head(head)) => {
+                let EnvelopeHead { envelope, body_len } = *head;
+                self.request(envelope, body_len, at, each);
+            }
+            (Direction::Response, StreamItem::Head(head)) => {
+                self.response(ReceivedResponse::Head(head), begun, each);
+            }
+            // The data path has counted the connection as opaque.
+            (_, StreamItem::Lost(_)) => {}
+            (Direction::Request, StreamItem::Skipped { header, .. }) => {
+                self.counts.arrived(header.opcode);
+                self.early.expect(1);
+                each(&mut self.session, ConnectionEvent::UndecodedRequest);
+            }
+            // Only results are long.
+            (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
+                self.counts.arrived_without_opcode();
+                self.early.expect(1);
+                each(&mut self.session, ConnectionEvent::UndecodedRequest);
+            }
+            (
+                Direction::Response,
+                StreamItem::Skipped {
+                    header, begun: body, ..
+                },
+            ) => {
+                self.cut_response(header, body, begun, each);
+            }
+            (Direction::Response, StreamItem::Damaged(_)) => {
+                each(&mut self.session, ConnectionEvent::LostResponse)
             }
         }
     }
@@ -191,7 +212,7 @@ impl ConnectionState {
     }
 
     /// Takes an envelope that began and ended then.
-    #[inline]
+    #[inline(always)]
     fn envelope(
         &mut self,
         direction: Direction,
@@ -280,6 +301,10 @@ impl ConnectionState {
     }
 
     /// Takes a request, or the head of one, whose body has `body_len` bytes.
+    ///
+    /// Part of its callers, as [`response`](Self::response) is: an envelope that is handed from one function to the
+    /// next is copied each time in other pieces than it was written in, and a processor waits for each copy.
+    #[inline(always)]
     fn request(
         &mut self,
         envelope: Envelope,
@@ -287,13 +312,15 @@ impl ConnectionState {
         at: Moment,
         each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
-        self.counts.arrived(envelope.header.opcode);
-        if envelope.header.opcode == Opcode::STARTUP {
-            self.session.start(&envelope);
+        let Envelope { header, body } = envelope;
+        self.counts.arrived(header.opcode);
+        if header.opcode == Opcode::STARTUP {
+            let body = Bytes::copy_from_slice(&body);
+            self.session.start(&Envelope { header, body });
         }
-        let stream_id = envelope.header.stream_id;
+        let stream_id = header.stream_id;
         let waiting = PendingRequest {
-            request: envelope,
+            request: Envelope { header, body },
             request_len: body_len,
             at,
             keyspace_changes: self.session.keyspace_changes(),
@@ -313,6 +340,7 @@ impl ConnectionState {
         self.unanswered(before, false, each);
     }
 
+    #[inline(always)]
     fn response(
         &mut self,
         response: ReceivedResponse,
@@ -406,6 +434,7 @@ impl ConnectionState {
         self.early.take(stream_id)
     }
 
+    #[inline(always)]
     fn answered(
         &mut self,
         waiting: PendingRequest,
@@ -425,6 +454,7 @@ impl ConnectionState {
         each(&mut self.session, ConnectionEvent::Exchange(raw));
     }
 
+    #[inline]
     fn unanswered(
         &mut self,
         waiting: Option<PendingRequest>,

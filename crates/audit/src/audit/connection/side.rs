@@ -83,6 +83,14 @@ impl Side {
         self.stream.feed(capture.bytes);
     }
 
+    /// The next item of the chunk that came at `at` if it is an envelope that lies whole in it, with the time
+    /// at which its first byte came.
+    #[inline(always)]
+    pub(crate) fn next_whole(&mut self, at: Moment) -> Option<(Envelope, Moment)> {
+        let envelope = self.stream.next_whole()?;
+        Some((envelope, self.begun.take().unwrap_or(at)))
+    }
+
     /// The next item of the chunk that came at `at`, with the time at which its first byte came.
     pub(crate) fn next(&mut self, at: Moment) -> Option<(StreamItem, Moment)> {
         match self.stream.next_item() {
