@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    task::AbortHandle,
+    task::{AbortHandle, yield_now},
     time::{interval, sleep, timeout},
 };
 
@@ -43,18 +43,26 @@ pub enum AdminListener {
 
 /// Answers on `listener`; never returns. Drop the future to stop; answers under way are still given.
 ///
-/// At most 64 connections at a time: one more closes the one that has been idle for the longest time, so that
-/// a probe always gets in. A connection that is idle for 5 seconds is closed, and any after a minute. A
-/// request's head has at most 16 KiB and 64 lines; of bodies at most 1 KiB is read.
+/// At most 64 connections at a time: one more closes the one that has been idle for the longest time after an
+/// answer, or else before its first request, so that a probe always gets in. A connection that is idle for 5
+/// seconds is closed, and any after a minute. A request's head has at most 16 KiB and 64 lines; of bodies at
+/// most 1 KiB is read.
 pub async fn serve(listener: AdminListener, admin: Admin) {
-    let routes = routes(Arc::new(admin));
+    serve_routes(listener, &routes(Arc::new(admin))).await;
+}
+
+async fn serve_routes(listener: AdminListener, routes: &Router) {
     let mut connections = Connections::default();
     let mut sweep = interval(SWEEP);
     loop {
         tokio::select! {
-            accepted = connections.accept(&listener, &routes) => if let Err(error) = accepted {
-                tracing::warn!(%error, "the admin listener could not accept a connection");
-                sleep(ACCEPT_PAUSE).await;
+            accepted = connections.accept(&listener, routes) => match accepted {
+                // Who has sent a request already is answered before the next one may take the place.
+                Ok(()) => yield_now().await,
+                Err(error) => {
+                    tracing::warn!(%error, "the admin listener could not accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
             },
             _ = sweep.tick() => connections.close_idle(),
         }
@@ -72,27 +80,38 @@ struct Connections {
 struct Open {
     task: AbortHandle,
     activity: Arc<Activity>,
-    /// The turn since which it was idle at the last check, and at how many checks in a row.
-    seen: (Option<u64>, u32),
+    /// How it was idle at the last check, and at how many checks in a row.
+    seen: (Option<Idle>, u32),
 }
 
-/// The turn since which a connection is idle; none while it waits for an answer.
+/// How a connection is idle: the least is closed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Idle {
+    /// Whether it has had no request yet. Whoever has connected is about to ask: a probe on a busy machine may take a
+    /// moment for that, in which many others connect.
+    is_new: bool,
+    /// The turn since which it is idle.
+    turn: u64,
+}
+
+/// How a connection is idle; not at all while it waits for an answer.
 struct Activity {
-    idle_since: Mutex<Option<u64>>,
+    idle: Mutex<Option<Idle>>,
     turns: Arc<AtomicU64>,
 }
 
 impl Activity {
-    fn idle_since(&self) -> Option<u64> {
-        *self.idle_since.lock()
+    fn idle(&self) -> Option<Idle> {
+        *self.idle.lock()
     }
 
-    fn is_idle(&self) {
-        *self.idle_since.lock() = Some(self.turns.fetch_add(1, Ordering::Relaxed));
+    fn begin_idle(&self, is_new: bool) {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        *self.idle.lock() = Some(Idle { is_new, turn });
     }
 
-    fn is_busy(&self) {
-        *self.idle_since.lock() = None;
+    fn end_idle(&self) {
+        *self.idle.lock() = None;
     }
 }
 
@@ -137,10 +156,10 @@ impl Connections {
             return;
         }
         let activity = Arc::new(Activity {
-            idle_since: Mutex::default(),
+            idle: Mutex::default(),
             turns: Arc::clone(&self.turns),
         });
-        activity.is_idle();
+        activity.begin_idle(true);
         let own = Arc::clone(&activity);
         let routes = routes
             .clone()
@@ -156,15 +175,14 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that has been idle for the longest time, if there are too many.
-    /// False if all wait for answers.
+    /// Closes the connection that is idle and least missed, if there are too many. False if all wait for answers.
     fn make_room(&mut self) -> bool {
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() < MOST_CONNECTIONS {
             return true;
         }
         let idle = self.open.iter().enumerate();
-        let idle = idle.filter_map(|(index, open)| Some((open.activity.idle_since()?, index)));
+        let idle = idle.filter_map(|(index, open)| Some((open.activity.idle()?, index)));
         let Some((_, index)) = idle.min() else {
             return false;
         };
@@ -175,12 +193,12 @@ impl Connections {
     /// Closes connections that were idle the last few times, too.
     fn close_idle(&mut self) {
         self.open.retain_mut(|open| {
-            let idle_since = open.activity.idle_since();
+            let idle = open.activity.idle();
             let looks = match open.seen {
-                (since @ Some(_), looks) if since == idle_since => looks + 1,
+                (seen @ Some(_), looks) if seen == idle => looks + 1,
                 _ => 0,
             };
-            open.seen = (idle_since, looks);
+            open.seen = (idle, looks);
             if looks >= MOST_LOOKS {
                 open.task.abort();
             }
@@ -191,9 +209,9 @@ impl Connections {
 
 /// Notes that a request is being answered.
 async fn answer(activity: Arc<Activity>, request: Request, next: Next) -> axum::response::Response {
-    activity.is_busy();
+    activity.end_idle();
     let response = next.run(request).await;
-    activity.is_idle();
+    activity.begin_idle(false);
     response
 }
 
@@ -222,3 +240,83 @@ const SWEEP: Duration = Duration::from_secs(1);
 const MOST_LOOKS: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use axum::routing::get;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    use super::*;
+
+    /// More than there is room for, and fewer than wait to be accepted by default.
+    const MANY: usize = 120;
+
+    async fn listener() -> (TcpListener, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    fn serve_at(listener: TcpListener) {
+        let routes = Router::new().route("/livez", get(|| async { "alive\n" }));
+        tokio::spawn(async move { serve_routes(AdminListener::Tcp(listener), &routes).await });
+    }
+
+    async fn ask(connection: &mut TcpStream) {
+        let request = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+        connection.write_all(request).await.unwrap();
+    }
+
+    async fn is_answered(connection: &mut TcpStream) -> bool {
+        let mut answer = [0; 12];
+        connection.read_exact(&mut answer).await.is_ok() && &answer == b"HTTP/1.1 200"
+    }
+
+    #[tokio::test]
+    async fn who_has_asked_is_answered_however_many_connect_at_once() {
+        let (listener, address) = listener().await;
+        let mut connections = Vec::new();
+        for _ in 0..MANY {
+            let mut connection = TcpStream::connect(address).await.unwrap();
+            ask(&mut connection).await;
+            connections.push(connection);
+        }
+        serve_at(listener);
+        for (number, connection) in connections.iter_mut().enumerate() {
+            assert!(is_answered(connection).await, "{number} of {MANY}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_slow_to_ask_keeps_its_place_among_those_that_were_answered() {
+        let (listener, address) = listener().await;
+        serve_at(listener);
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        let mut answered = Vec::new();
+        for _ in 0..MANY {
+            let mut connection = TcpStream::connect(address).await.unwrap();
+            ask(&mut connection).await;
+            assert!(is_answered(&mut connection).await);
+            answered.push(connection);
+        }
+        ask(&mut slow).await;
+        assert!(is_answered(&mut slow).await);
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_gives_way_to_who_asks() {
+        let (listener, address) = listener().await;
+        serve_at(listener);
+        let mut silent = Vec::new();
+        for _ in 0..MANY {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        ask(&mut connection).await;
+        assert!(is_answered(&mut connection).await);
+    }
+}
