@@ -57,7 +57,7 @@ async fn serve_routes(listener: AdminListener, routes: &Router) {
     loop {
         tokio::select! {
             accepted = connections.accept(&listener, routes) => match accepted {
-                // Who has sent a request already is answered before the next one may take the place.
+                // Connections that have already sent a request are answered before the next one can displace them.
                 Ok(()) => yield_now().await,
                 Err(error) => {
                     tracing::warn!(%error, "the admin listener could not accept a connection");
@@ -84,17 +84,17 @@ struct Open {
     seen: (Option<Idle>, u32),
 }
 
-/// How a connection is idle: the least is closed first.
+/// Since when a connection is idle. Where there are too many, the first in this order is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Idle {
-    /// Whether it has had no request yet. Whoever has connected is about to ask: a probe on a busy machine may take a
-    /// moment for that, in which many others connect.
+    /// No request has arrived yet. On a busy machine a probe may need a moment between connecting and sending its
+    /// request, while many others connect.
     is_new: bool,
     /// The turn since which it is idle.
     turn: u64,
 }
 
-/// How a connection is idle; not at all while it waits for an answer.
+/// Whether a connection is idle; it is not while it waits for an answer.
 struct Activity {
     idle: Mutex<Option<Idle>>,
     turns: Arc<AtomicU64>,
@@ -175,7 +175,8 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that is idle and least missed, if there are too many. False if all wait for answers.
+    /// Closes the first idle connection, in the order of [`Idle`], if there are too many. False if all wait for
+    /// answers.
     fn make_room(&mut self) -> bool {
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() < MOST_CONNECTIONS {

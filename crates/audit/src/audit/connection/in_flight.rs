@@ -85,15 +85,7 @@ impl InFlight {
                 if index >= self.dense.len() {
                     self.dense.resize_with(index + 1, || None);
                 }
-                match self.dense.get_mut(index) {
-                    Some(taken @ Some(_)) => taken.replace(pending),
-                    // Most are free: nothing is copied out of them.
-                    Some(free) => {
-                        *free = Some(pending);
-                        None
-                    }
-                    None => None,
-                }
+                self.dense.get_mut(index).and_then(|place| place.replace(pending))
             }
             None => self.sparse.insert(stream, pending),
         };

@@ -150,9 +150,8 @@ impl ConnectionState {
         }
     }
 
-    /// Takes an item of a chunk that came at `at`; its first byte came when it had `begun`.
-    ///
-    /// Out of line, for envelopes that lie whole in their chunk do not come here.
+    /// Takes an item of a chunk that came at `at`, whose first byte came at `begun`. Rare, so out of line:
+    /// envelopes that lie whole in their chunk are taken before.
     #[inline(never)]
     fn item(
         &mut self,
@@ -302,8 +301,8 @@ impl ConnectionState {
 
     /// Takes a request, or the head of one, whose body has `body_len` bytes.
     ///
-    /// Part of its callers, as [`response`](Self::response) is: an envelope that is handed from one function to the
-    /// next is copied each time in other pieces than it was written in, and a processor waits for each copy.
+    /// Inlined, as [`response`](Self::response) is: each call would copy the envelope, in other pieces than it was
+    /// written in just before, and the processor would wait for those writes.
     #[inline(always)]
     fn request(
         &mut self,
@@ -315,6 +314,7 @@ impl ConnectionState {
         let Envelope { header, body } = envelope;
         self.counts.arrived(header.opcode);
         if header.opcode == Opcode::STARTUP {
+            // A reference to the envelope itself would keep it in memory, to be copied from there.
             let body = Bytes::copy_from_slice(&body);
             self.session.start(&Envelope { header, body });
         }
