@@ -9,6 +9,7 @@
 mod worker;
 
 use std::{
+    fs::File,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -22,7 +23,7 @@ use std::{
 use cqlens_audit::window::{Limits, Snapshot, SnapshotError};
 use cqlens_fleet::Store;
 
-use super::{Retention, SinkFigures, SnapshotDir, remove_leftovers};
+use super::{Retention, SinkFigures, SnapshotDir, file::lock, remove_leftovers, snapshot_file::part_of_name};
 use worker::Worker;
 
 /// How windows wait and when they are written.
@@ -52,8 +53,8 @@ pub struct Spool {
 
 /// What the thread is to do.
 enum Order {
-    /// A window of this source was put into the folder.
-    Written(String),
+    /// A window of this source was put into the folder; with the lock of the source, unless the thread has it.
+    Written(String, Option<File>),
     /// Write everything, whether its hour is over or not, and say when that is done.
     Flush(Sender<()>),
 }
@@ -89,10 +90,12 @@ impl Spool {
     /// # Errors
     /// Any error of writing; a half-written file is never left.
     pub fn add(&self, snapshot: &mut Snapshot) -> Result<(), SnapshotError> {
+        let source = part_of_name(snapshot.window.sources.first().map_or("", String::as_str));
+        // Before there is a file: other processes with this spool take up the files of sources that nobody has locked.
+        let locked = lock_source(self.path(), &source)?;
         self.folder.write(snapshot)?;
-        let source = snapshot.window.sources.first().cloned().unwrap_or_default();
         // A thread that has gone has said so.
-        let _ = self.orders.send(Order::Written(source));
+        let _ = self.orders.send(Order::Written(source, locked));
         Ok(())
     }
 
@@ -113,6 +116,11 @@ impl Spool {
     pub fn figures(&self) -> SinkFigures {
         *self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Locks the files of a source, so that no other process writes them; none where they are locked already.
+fn lock_source(spool: &Path, source: &str) -> io::Result<Option<File>> {
+    lock(&spool.join(format!(".sink-{source}.lock")))
 }
 
 #[cfg(test)]

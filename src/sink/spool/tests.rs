@@ -41,14 +41,17 @@ impl Setup {
         self.fails.store(fails, Ordering::Relaxed);
     }
 
-    fn open(&self, bytes: u64) -> Spool {
-        let settings = SpoolSettings {
+    fn settings(&self, bytes: u64) -> SpoolSettings {
+        SpoolSettings {
             folder: self.spool_folder(),
             bytes,
             every: Duration::from_secs(3_600),
             window: Duration::from_secs(60),
             limits: Limits::default(),
-        };
+        }
+    }
+
+    fn open(&self, bytes: u64) -> Spool {
         let fails = Arc::clone(&self.fails);
         let folder = self.store_folder();
         fs::create_dir_all(&folder).unwrap();
@@ -59,7 +62,7 @@ impl Setup {
             };
             Ok(Store::objects(&url, std::iter::empty())?)
         };
-        Spool::open(settings, Box::new(open)).unwrap()
+        Spool::open(self.settings(bytes), Box::new(open)).unwrap()
     }
 
     /// What the store has of a source, by time.
@@ -83,7 +86,7 @@ fn paths_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn read(path: &Path) -> Snapshot {
-    Snapshot::read(fs::File::open(path).unwrap()).unwrap()
+    Snapshot::read(File::open(path).unwrap()).unwrap()
 }
 
 /// A minute of ten requests.
@@ -169,21 +172,28 @@ fn what_a_process_leaves_the_next_one_writes() {
 #[test]
 fn files_of_a_source_that_another_process_has_are_left_to_it() {
     let setup = Setup::new();
-    setup.fail(true);
-    let first = setup.open(1 << 20);
+    let (answer, answers) = mpsc::channel::<()>();
+    let (asked, asks) = mpsc::channel();
+    let first = Spool::open(
+        setup.settings(1 << 20),
+        Box::new(move || {
+            let _ = asked.send(());
+            let _ = answers.recv();
+            anyhow::bail!("no store")
+        }),
+    )
+    .unwrap();
     first.add(&mut minute("proxy-a", "06:00")).unwrap();
-    until("it is taken", || first.figures().waiting == 1);
-    let settings = SpoolSettings {
-        folder: setup.spool_folder(),
-        bytes: 0,
-        every: Duration::from_secs(3_600),
-        window: Duration::from_secs(60),
-        limits: Limits::default(),
-    };
-    let second = Spool::open(settings, Box::new(|| anyhow::bail!("nothing to write"))).unwrap();
+    asks.recv_timeout(LIMIT).unwrap();
+    // While the first one waits for its store: one source that it has, and one that is new to it.
+    first.add(&mut minute("proxy-b", "06:00")).unwrap();
+    let second = Spool::open(setup.settings(0), Box::new(|| anyhow::bail!("nothing to write"))).unwrap();
     second.flush(LIMIT);
     assert_eq!(second.figures(), SinkFigures::default());
-    assert_eq!(setup.waiting().len(), 1);
+    assert_eq!(setup.waiting().len(), 2);
+    drop(answer);
+    first.flush(LIMIT);
+    assert_eq!(first.figures().waiting, 2);
 }
 
 #[test]

@@ -17,12 +17,11 @@ use cqlens_fleet::{Store, StoreError, WindowName};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
-use super::{OpenStore, Order, SpoolSettings};
+use super::{OpenStore, Order, SpoolSettings, lock_source};
 use crate::sink::{
     SinkFigures,
-    file::lock,
     roll_up::merge_files,
-    snapshot_file::{SnapshotFile, part_of_name, sources_in},
+    snapshot_file::{SnapshotFile, sources_in},
 };
 
 /// The first pause after a failure; each further one is twice as long.
@@ -82,8 +81,8 @@ impl Worker {
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
         loop {
             match orders.recv_timeout(LOOK.min(self.left_of_pause().unwrap_or(LOOK))) {
-                Ok(Order::Written(source)) => {
-                    self.own(&part_of_name(&source));
+                Ok(Order::Written(source, locked)) => {
+                    self.locks.extend(locked.map(|locked| (source, locked)));
                     self.attempt(false);
                 }
                 Ok(Order::Flush(done)) => {
@@ -133,7 +132,7 @@ impl Worker {
     /// Whether the files of a source are this process's to write: no other has them.
     fn own(&mut self, source: &str) -> bool {
         if !self.locks.contains_key(source) {
-            match lock(&self.settings.folder.join(format!(".sink-{source}.lock"))) {
+            match lock_source(&self.settings.folder, source) {
                 Ok(Some(held)) => drop(self.locks.insert(source.to_owned(), held)),
                 Ok(None) | Err(_) => return false,
             }
