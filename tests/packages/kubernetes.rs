@@ -1,20 +1,12 @@
 //! The examples for Kubernetes, as far as that can be told without a cluster: its schemas know every field of them, cqlens
 //! the arguments, and no container has more rights than it needs.
 
-use std::{
-    fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf};
 
 use cqlens_testing::available;
 use serde_json::Value;
 
-use crate::{checkout, deploy, documents, kubernetes_agrees, printed, understood};
-
-const SOON: Duration = Duration::from_secs(60);
+use crate::{deploy, documents, kubernetes_agrees, understood};
 
 fn manifests() -> Vec<PathBuf> {
     let folder = fs::read_dir(deploy("")).unwrap();
@@ -35,7 +27,7 @@ fn manifests() -> Vec<PathBuf> {
 }
 
 /// What runs pods in a manifest.
-fn workload(name: &str) -> Option<Value> {
+pub(crate) fn workload(name: &str) -> Option<Value> {
     let documents = available("a manifest for Kubernetes", documents(&deploy(name)))?;
     let mut workloads = documents.into_iter();
     workloads.find(|document| document["spec"]["template"].is_object())
@@ -200,82 +192,4 @@ fn captures_on_every_node_see_packets_and_nothing_else() {
     let security = &container["securityContext"];
     assert_eq!(security["capabilities"]["add"], serde_json::json!(["NET_RAW"]));
     assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
-}
-
-/// A pod that has to go writes its last window: the shell hands the order on, which it would not do by itself.
-#[cfg(feature = "fleet")]
-#[test]
-fn captures_write_their_last_window_when_the_pod_goes() {
-    let Some(workload) = workload("kubernetes-daemonset.yaml") else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let here = folder.path().display().to_string();
-    let script = container(&workload, "cqlens")["command"][2]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    assert!(script.contains("-w - \"tcp port 9042\""), "{script}");
-    let script = script
-        .replace("s3://reviews", &format!("file://{here}"))
-        .replace("/var/lib/cqlens", &here)
-        .replace("/etc/cqlens/hash.key", &format!("{here}/hash.key"));
-    fs::write(path("hash.key"), "0123456789abcdef0123456789abcdef").unwrap();
-
-    // Packets of a driver, and then nothing for a long time.
-    let capture = checkout().join("tests/sniff/captures/python-v4-none.pcap");
-    let tcpdump = format!(
-        "#!/bin/sh\ncat '{}'\n: >'{here}/seen'\nexec sleep 300\n",
-        capture.display()
-    );
-    fs::write(path("tcpdump"), tcpdump).unwrap();
-    fs::set_permissions(path("tcpdump"), fs::Permissions::from_mode(0o755)).unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_cqlens"))
-        .parent()
-        .unwrap()
-        .display();
-    let mut shell = Command::new("sh")
-        .args(["-c", &script])
-        .env("PATH", format!("{here}:{programs}:{}", std::env::var("PATH").unwrap()))
-        .env("NODE_NAME", "node-1")
-        // In a container, the shell and its children are a group of their own.
-        .process_group(0)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while !path("seen").exists() {
-        assert!(begun.elapsed() < SOON, "no packet was read");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let id = shell.id().to_string();
-    printed(Command::new("kill").args(["-TERM", &id]));
-    let begun = Instant::now();
-    while shell.try_wait().unwrap().is_none() {
-        if begun.elapsed() > SOON {
-            printed(Command::new("kill").args(["-KILL", "--", &format!("-{id}")]));
-            panic!("the order to stop was not passed on");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-
-    let store = format!("file://{here}/cqlens");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_cqlens"));
-    report.args([
-        "report",
-        "--from",
-        &store,
-        "--since",
-        "2000-01-01",
-        "--format",
-        "json",
-    ]);
-    let report: Value = serde_json::from_str(&printed(&mut report)).unwrap();
-    assert!(
-        report["coverage"]["audited"].as_u64().unwrap() > 0,
-        "{}",
-        report["coverage"]
-    );
 }

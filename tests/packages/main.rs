@@ -13,6 +13,8 @@ mod container;
 mod distributions;
 mod helm;
 mod kubernetes;
+#[cfg(feature = "fleet")]
+mod kubernetes_stop;
 mod linked;
 
 use std::{
