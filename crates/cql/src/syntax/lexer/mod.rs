@@ -62,7 +62,7 @@ impl<'text> Lexer<'text> {
     /// read of it: at the end of the text if a string, a quoted name or a comment has no end, after the last
     /// byte that could belong to a broken constant, or after an unknown character. So no byte is read again
     /// and again.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_token(&mut self) -> Result<Token, ParseError> {
         self.skip_blanks()?;
         let start = self.offset();
@@ -100,14 +100,14 @@ impl<'text> Lexer<'text> {
         (self.text.len() - self.rest.len()) as u64
     }
 
-    #[inline]
+    #[inline(always)]
     fn skip_blanks(&mut self) -> Result<(), ParseError> {
         loop {
             match self.rest {
                 [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] => self.rest = rest,
-                [b'-' | b'/', ..] if begins_comment(self.rest) => match comment(self.rest) {
-                    Ok((rest, ())) => self.rest = rest,
-                    Err(_) => return Err(self.fail(LexError(ParseErrorKind::UnterminatedComment))),
+                [b'-' | b'/', ..] if begins_comment(self.rest) => match after_comment(self.rest) {
+                    Some(rest) => self.rest = rest,
+                    None => return Err(self.fail(LexError(ParseErrorKind::UnterminatedComment))),
                 },
                 _ => return Ok(()),
             }
@@ -192,6 +192,12 @@ fn lexical_error(kind: ParseErrorKind, span: Span) -> ParseError {
     }
 }
 
+/// What stands behind the comment that `input` begins with, if that has an end.
+#[cold]
+fn after_comment(input: &[u8]) -> Option<&[u8]> {
+    comment(input).ok().map(|(rest, ())| rest)
+}
+
 fn begins_comment(input: &[u8]) -> bool {
     matches!(input, [b'-', b'-', ..] | [b'/', b'/' | b'*', ..])
 }
@@ -209,7 +215,7 @@ fn comment(input: &[u8]) -> Lexed<'_, ()> {
 }
 
 // token ::= string | quoted_name | number | uuid | duration | hex | identifier | keyword | sign
-#[inline]
+#[inline(always)]
 fn token(input: &[u8]) -> Result<Cut, LexError> {
     let Some(first) = input.first() else {
         return Ok(Cut::new(0, TokenKind::End));
