@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::drivers::mode::free_addresses;
-use crate::support::cassandra::{Cassandra, Options};
+use crate::support::cassandra::{Cassandra, Options, loopback::free_addresses};
 use crate::support::driver::Driver;
 use crate::support::process::Supervised;
 use crate::support::proxy::Proxy;

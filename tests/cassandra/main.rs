@@ -13,9 +13,13 @@
     reason = "the test runner shows it with a failing test: where the logs are"
 )]
 
+#[path = "../sequences/labels.rs"]
+mod labels;
 #[path = "../faults/leaks.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest of it")]
 mod leaks;
+#[path = "../sequences/loads.rs"]
+mod loads;
 #[cfg(all(feature = "otlp", feature = "parquet"))]
 #[path = "../export/merged.rs"]
 mod merged;

@@ -6,9 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::drivers::certificates::Certificates;
-use crate::drivers::mode::free_addresses;
 use crate::support::available;
-use crate::support::cassandra::{Cassandra, Options};
+use crate::support::cassandra::{Cassandra, Options, loopback::free_addresses};
 use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
 

@@ -2,13 +2,14 @@
 //! `cqlens` as the cluster in each of its forms, through fixed pairs.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::cassandra::{Cassandra, loopback};
+use crate::support::cassandra::Cassandra;
+use crate::support::cassandra::loopback::{free_addresses, free_ports};
 use crate::support::proxy::Proxy;
 
 use super::certificates::Certificates;
@@ -304,32 +305,4 @@ impl Front {
             assert!(!ended.log.contains("panicked"), "{}", ended.log);
         }
     }
-}
-
-/// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers
-/// know no ports of other nodes and take the contact point's, so that with another one they would run into
-/// nothing instead of past the proxy.
-pub(crate) fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
-    free(|network| {
-        let addresses = loopback::front(network, count).into_iter();
-        addresses.map(|address| SocketAddr::new(address, port)).collect()
-    })
-}
-
-/// So many ports in a row, from this one on, of one loopback address.
-fn free_ports(count: usize, first: u16) -> Vec<SocketAddr> {
-    free(|network| {
-        let address = loopback::front(network, 1)[0];
-        let ports = (first..=u16::MAX).take(count);
-        ports.map(|port| SocketAddr::new(address, port)).collect()
-    })
-}
-
-/// The first of what the networks of this process have of which nobody listens on any.
-fn free(of_network: impl Fn(u8) -> Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
-    (0..loopback::FRONTS)
-        .map(&of_network)
-        .find(|addresses| addresses.iter().all(is_free))
-        .unwrap_or_else(|| panic!("none is free of such as {:?}", of_network(0)))
 }

@@ -91,13 +91,7 @@ pub(crate) async fn fill(node: SocketAddr, keyspace: &str) {
     }
 }
 
-/// Takes it away again.
-pub(crate) async fn clear(node: SocketAddr, keyspace: &str) {
-    let drop = format!("DROP KEYSPACE {keyspace}");
-    connect(node).await.query(&drop).await.unwrap();
-}
-
-async fn connect(node: SocketAddr) -> Client {
+pub(crate) async fn connect(node: SocketAddr) -> Client {
     let options = ClientOptions {
         timeout: Duration::from_secs(120),
         ..ClientOptions::default()

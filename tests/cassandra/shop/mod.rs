@@ -72,10 +72,6 @@ impl Application {
         }
     }
 
-    pub(crate) fn does(self, operations: &'static str) -> Self {
-        Self { operations, ..self }
-    }
-
     fn arguments(&self, proxy: SocketAddr, labels: &Path) -> impl Iterator<Item = String> {
         let arguments = [
             ("host", proxy.ip().to_string()),

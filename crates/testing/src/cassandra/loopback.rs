@@ -1,6 +1,6 @@
 //! Loopback addresses (127.x.y.z) that belong to this process: x and y come from its id.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// As many as nodes of one process can have.
@@ -26,6 +26,34 @@ pub fn front(network: u8, count: usize) -> Vec<IpAddr> {
     (1..=count)
         .map(|last| Ipv4Addr::new(127, x.max(1) ^ 0x80, y, u8::try_from(last).expect("at most 255")).into())
         .collect()
+}
+
+/// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers
+/// know no ports of other nodes and take the contact point's, so that with another one they would run into
+/// nothing instead of past the proxy.
+pub fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
+    free(|network| {
+        let addresses = front(network, count).into_iter();
+        addresses.map(|address| SocketAddr::new(address, port)).collect()
+    })
+}
+
+/// So many ports in a row, from this one on, of one loopback address.
+pub fn free_ports(count: usize, first: u16) -> Vec<SocketAddr> {
+    free(|network| {
+        let address = front(network, 1)[0];
+        let ports = (first..=u16::MAX).take(count);
+        ports.map(|port| SocketAddr::new(address, port)).collect()
+    })
+}
+
+/// The first of what the networks of this process have of which nobody listens on any.
+fn free(of_network: impl Fn(u8) -> Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
+    (0..FRONTS)
+        .map(&of_network)
+        .find(|addresses| addresses.iter().all(is_free))
+        .unwrap_or_else(|| panic!("none is free of such as {:?}", of_network(0)))
 }
 
 /// All that a process can use, and `127.0.0.1`.

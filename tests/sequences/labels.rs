@@ -6,12 +6,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Outcome;
+use crate::loads::Outcome;
 use crate::shop::Sent;
 
 /// An operation of one application.
 #[derive(Debug, Deserialize)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// The rule of a report that tells it; none of what only looks like something.
     kind: Option<String>,
     tables: BTreeSet<String>,
@@ -31,7 +31,7 @@ const NEAR: f64 = 0.1;
 
 /// What was found right, what was found that is not there, and what was missed.
 #[derive(Default)]
-pub(super) struct Score {
+pub(crate) struct Score {
     right: usize,
     wrong: Vec<String>,
     missed: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) struct Score {
 }
 
 /// What a program has written.
-pub(super) fn read(file: &Path) -> (Vec<Label>, Sent) {
+pub(crate) fn read(file: &Path) -> (Vec<Label>, Sent) {
     let text = std::fs::read_to_string(file).unwrap();
     let (labels, sent) = text.trim_end().rsplit_once('\n').unwrap();
     let labels = labels.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -48,7 +48,7 @@ pub(super) fn read(file: &Path) -> (Vec<Label>, Sent) {
 
 impl Score {
     /// That of all loads.
-    pub(super) fn of(outcomes: &[Outcome]) -> Self {
+    pub(crate) fn of(outcomes: &[Outcome]) -> Self {
         let mut score = Self::default();
         outcomes.iter().for_each(|outcome| score.add(outcome));
         score
@@ -84,7 +84,7 @@ impl Score {
     }
 
     /// Prints the score, and fails if it is not good enough, or of fewer sequences than `least`.
-    pub(super) fn check(&self, least: usize) {
+    pub(crate) fn check(&self, least: usize) {
         println!(
             "{} right, precision {:.3}, recall {:.3}, {} fan-outs are not within a tenth",
             self.right,
