@@ -364,6 +364,12 @@ fn operators_may_ask_over_a_socket_of_their_own() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let setting = format!("unix:{}", path.display());
     let first = proxy(node.address, &["--admin", &setting]);
+    // Clients may connect a moment before.
+    let begun = Instant::now();
+    while UnixStream::connect(&path).is_err() {
+        assert!(begun.elapsed() < LIMIT, "nobody listens");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     let ask = |request: &str| {
