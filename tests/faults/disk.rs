@@ -199,14 +199,16 @@ fn snapshots_on_a_full_and_then_read_only_disk() {
     assert!(proxy.process.wait(LIMIT).is_some_and(|status| status.success()));
 }
 
+/// While a file is being written, a file system does not become one that cannot be written.
 fn remount(proxy: &OnSmallDisk, how: &str) {
     let target = proxy.process.id().to_string();
     let path = proxy._mount.path().to_str().unwrap();
     // The namespace of users, too, where this is not the superuser.
-    let status = Command::new("nsenter")
-        .args(["--target", &target, "--user", "--preserve-credentials", "--mount"])
-        .args(["mount", "-o", &format!("remount,{how},size=256k"), "tmpfs", path])
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
+    until("it is mounted anew", || {
+        let status = Command::new("nsenter")
+            .args(["--target", &target, "--user", "--preserve-credentials", "--mount"])
+            .args(["mount", "-o", &format!("remount,{how},size=256k"), "tmpfs", path])
+            .status();
+        status.unwrap().success()
+    });
 }
