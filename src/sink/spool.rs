@@ -53,7 +53,7 @@ pub struct Spool {
 
 /// What the thread is to do.
 enum Order {
-    /// A window of this source was put into the folder; with the lock of the source, unless the thread has it.
+    /// A window of this source was put into the folder. With the lock of the source, where it was not locked before.
     Written(String, Option<File>),
     /// Write everything, whether its hour is over or not, and say when that is done.
     Flush(Sender<()>),
@@ -91,7 +91,7 @@ impl Spool {
     /// Any error of writing; a half-written file is never left.
     pub fn add(&self, snapshot: &mut Snapshot) -> Result<(), SnapshotError> {
         let source = part_of_name(snapshot.window.sources.first().map_or("", String::as_str));
-        // Before there is a file: other processes with this spool take up the files of sources that nobody has locked.
+        // First: other processes that share the spool write the files of every source that is not locked.
         let locked = lock_source(self.path(), &source)?;
         self.folder.write(snapshot)?;
         // A thread that has gone has said so.

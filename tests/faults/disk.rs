@@ -199,7 +199,7 @@ fn snapshots_on_a_full_and_then_read_only_disk() {
     assert!(proxy.process.wait(LIMIT).is_some_and(|status| status.success()));
 }
 
-/// While a file is being written, a file system does not become one that cannot be written.
+/// The kernel refuses to make a file system read-only while a file is open for writing: tried again until it does.
 fn remount(proxy: &OnSmallDisk, how: &str) {
     let target = proxy.process.id().to_string();
     let path = proxy._mount.path().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! The captures of the example for Kubernetes, told to stop as a pod is.
+//! The example of captures for Kubernetes: its pod is stopped.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A pod that has to go writes its last window: the shell hands the order on, which it would not do by itself.
+/// A pod that has to go writes its last window: the shell passes SIGTERM on, which it would not do by itself.
 #[test]
 fn captures_write_their_last_window_when_the_pod_goes() {
     let Some(workload) = workload("kubernetes-daemonset.yaml") else {
@@ -71,7 +71,7 @@ fn captures_write_their_last_window_when_the_pod_goes() {
     while shell.try_wait().unwrap().is_none() {
         if begun.elapsed() > SOON {
             printed(Command::new("kill").args(["-KILL", "--", &format!("-{id}")]));
-            panic!("the order to stop was not passed on");
+            panic!("SIGTERM was not passed on");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -367,7 +367,7 @@ fn operators_may_ask_over_a_socket_of_their_own() {
     // Clients may connect a moment before.
     let begun = Instant::now();
     while UnixStream::connect(&path).is_err() {
-        assert!(begun.elapsed() < LIMIT, "nobody listens");
+        assert!(begun.elapsed() < LIMIT, "the admin socket accepts no connection");
         std::thread::sleep(Duration::from_millis(10));
     }
     let metadata = std::fs::metadata(&path).unwrap();

@@ -1,7 +1,7 @@
 //! How well operations of several statements are found in what real drivers send: programs in two languages, which say
 //! themselves what they have done, and a report that is made without that. The nodes are embedded ones.
 //!
-//! In a test binary of their own, since the loads are all that the machine can send.
+//! These tests have a binary of their own, since their loads take up the whole machine.
 //!
 //! All that was sent counts, also where a busy machine sent less of it than it was to.
 #![allow(
@@ -99,7 +99,7 @@ fn what_drivers_send_together_is_found_at_several_loads() {
 
 const NODES: usize = 3;
 
-/// What users do is spread over the nodes: each application is one all the same.
+/// The driver of an application spreads its requests over the nodes: the report has one application all the same.
 #[test]
 fn what_drivers_send_together_through_several_listeners_is_found() {
     let Some(drivers) = Drivers::new() else { return };

@@ -47,7 +47,7 @@ pub fn free_ports(count: usize, first: u16) -> Vec<SocketAddr> {
     })
 }
 
-/// The first of what the networks of this process have of which nobody listens on any.
+/// The addresses of the first network of this process on which no process listens.
 fn free(of_network: impl Fn(u8) -> Vec<SocketAddr>) -> Vec<SocketAddr> {
     let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
     (0..FRONTS)

@@ -192,7 +192,8 @@ fn lexical_error(kind: ParseErrorKind, span: Span) -> ParseError {
     }
 }
 
-/// What stands behind the comment that `input` begins with, if that has an end.
+/// The input after the comment that it begins with; none where the comment has no end. Out of line, since few statements
+/// have comments.
 #[cold]
 fn after_comment(input: &[u8]) -> Option<&[u8]> {
     comment(input).ok().map(|(rest, ())| rest)
