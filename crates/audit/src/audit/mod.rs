@@ -38,6 +38,8 @@ mod pipeline;
 mod random_traffic;
 mod sequence;
 mod server_stats;
+#[cfg(test)]
+mod shapes;
 mod statement;
 #[cfg(test)]
 mod testing;

@@ -19,6 +19,7 @@ mod cells;
 mod clustering;
 mod compile;
 mod conclusions;
+mod constants;
 mod execution;
 mod facts;
 mod flag;
@@ -52,6 +53,7 @@ mod where_clause;
 
 pub use batch::summed;
 pub use batch_sum::BatchSum;
+pub use constants::ConstantTypes;
 pub use facts::{DeleteKind, Facts, SchemaFacts};
 pub use flag::Flag;
 pub use kind::StatementKind;

@@ -30,11 +30,19 @@ impl Plan {
         schema: &Schema,
         work: &Work,
     ) -> Self {
-        let text = TextFacts {
-            statement,
-            keyspace,
-            work,
-        };
+        Self::of_text(
+            &TextFacts {
+                statement,
+                keyspace,
+                work,
+                constants: None,
+            },
+            schema,
+        )
+    }
+
+    pub(super) fn of_text(text: &TextFacts<'_, '_>, schema: &Schema) -> Self {
+        let statement = text.statement;
         match &statement.body {
             Body::Select(select) => {
                 let facts = text.of_select(select);
@@ -52,11 +60,11 @@ impl Plan {
                 let children = children
                     .map(|child| text.of_modification(child, schema))
                     .collect();
-                batch::plan(&text, batch, children, schema)
+                batch::plan(text, batch, children, schema)
             }
             Body::Truncate(truncate) => {
                 let facts = text.of_other();
-                let found = find(&truncate.table, &text, schema, &facts);
+                let found = find(&truncate.table, text, schema, &facts);
                 let refusal = found.err().and_then(|(_, refusal)| refusal);
                 let refusal = refusal.map(|refusal| Refusal {
                     stage: Stage::Validate,

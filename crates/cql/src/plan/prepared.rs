@@ -31,6 +31,7 @@ impl Plan {
             statement,
             keyspace,
             work: &work,
+            constants: None,
         };
         let (facts, clause) = match &statement.body {
             Body::Select(select) => (text.of_select(select), Some(&select.where_clause)),

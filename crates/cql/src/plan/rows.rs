@@ -135,6 +135,7 @@ fn compiled(term: &Term<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Opt
         partition_key: &[],
         token_type: &CqlType::BigInt,
         work,
+        constants: None,
     };
     compiler.term(term, Receiver { name, cql_type }).ok()
 }

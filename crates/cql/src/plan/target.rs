@@ -12,6 +12,7 @@ use crate::syntax::ast::{
 use cqlens_proto::types::CqlType;
 
 use super::compile::Compiler;
+use super::constants::BoundConstants;
 use super::facts::{Facts, SchemaFacts};
 use super::refusal::{Absent, Refusal};
 use super::restrictions::Restrictions;
@@ -29,6 +30,8 @@ pub(super) struct Target<'s> {
     pub(super) token_type: CqlType,
     pub(super) key_markers: KeyMarkers,
     pub(super) work: &'s Work,
+    /// The constants that are taken for markers; see [`BoundConstants`].
+    pub(super) constants: Option<&'s BoundConstants<'s>>,
 }
 
 /// Markers that are values of partition key columns, by column.
@@ -41,6 +44,7 @@ impl<'s> Target<'s> {
             partition_key: &self.key_types,
             token_type: &self.token_type,
             work: self.work,
+            constants: self.constants,
         }
     }
 
@@ -132,6 +136,7 @@ pub(super) fn find<'s>(
         token_type,
         key_markers: Vec::new(),
         work: text.work,
+        constants: text.constants,
     })
 }
 

@@ -5,6 +5,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::{Work, cut_name};
 
+use super::constants::BoundConstants;
 use super::facts::Facts;
 
 /// What the text alone says of a statement.
@@ -13,6 +14,8 @@ pub(super) struct TextFacts<'t, 'a> {
     pub(super) keyspace: Option<&'t str>,
     /// What planning may cost.
     pub(super) work: &'t Work,
+    /// The constants that are taken for markers; see [`BoundConstants`].
+    pub(super) constants: Option<&'t BoundConstants<'t>>,
 }
 
 impl TextFacts<'_, '_> {

@@ -69,7 +69,8 @@ pub(crate) fn record_pattern(
 
 #[inline]
 fn count_nulls(pattern: &mut Pattern, execution: &Execution) {
-    if execution.rare.is_some() || !execution.analysis.null_columns.is_empty() {
+    let analysis = &execution.analysis;
+    if !analysis.head.kind.is_read() && (execution.rare.is_some() || !analysis.null_columns.is_empty()) {
         count_some_nulls(pattern, execution);
     }
 }

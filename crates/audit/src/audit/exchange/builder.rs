@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
     envelope::Flags,
-    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Values},
+    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Values, ValuesBuf},
 };
 
 use crate::audit::{
@@ -121,7 +121,10 @@ impl ExchangeBuilder {
             }
             Request::Query(query) => {
                 let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
-                let analysis = self.statements.of_text(query.query, keyspace.as_deref());
+                let (analysis, constants) = self.statements.of_query(query.query, keyspace.as_deref());
+                if let Some(constants) = constants {
+                    return Some(self.bind_constants(analysis, constants, &query.parameters));
+                }
                 (analysis, &query.parameters, false)
             }
             Request::Batch(batch) => {
@@ -130,7 +133,20 @@ impl ExchangeBuilder {
             }
             _ => return None,
         };
-        Some(self.bind(analysis, parameters, prepared))
+        Some(self.bind(analysis, parameters.values, parameters, prepared))
+    }
+
+    /// A query whose constants are what is bound.
+    #[inline(never)]
+    fn bind_constants(
+        &mut self,
+        analysis: Arc<Analysis>,
+        constants: ValuesBuf,
+        parameters: &QueryParameters<'_>,
+    ) -> Execution {
+        let mut execution = self.bind(analysis, constants.values(), parameters, false);
+        execution.rare.get_or_insert_default().constants = Some(constants);
+        execution
     }
 
     /// What is executed by a request of which only the head is there. Values that are missing may be those of
@@ -149,7 +165,7 @@ impl ExchangeBuilder {
                     true => self.statements.of_text(query.query, keyspace),
                     false => self.statements.of_cut_text(query.query),
                 };
-                self.bind(analysis, &query.parameters, false)
+                self.bind(analysis, query.parameters.values, &query.parameters, false)
             }
             Request::Batch(batch) => self.batch(batch, keyspace),
             message => self.execution_of_whole(message, raw, session)?,
@@ -175,24 +191,25 @@ impl ExchangeBuilder {
     fn bind(
         &mut self,
         analysis: Arc<Analysis>,
+        values: Values<'_>,
         parameters: &QueryParameters<'_>,
         prepared: bool,
     ) -> Execution {
         let footprint = match &analysis.plan {
-            Some(plan) => plan.footprint(&parameters.values, &mut self.keys.keys),
+            Some(plan) => plan.footprint(&values, &mut self.keys.keys),
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
         // A later page asks for nothing else than the first one.
         if parameters.paging_state.is_none() {
-            analysis.note_cells(&parameters.values, &mut self.cells);
+            analysis.note_cells(&values, &mut self.cells);
         }
         let is_write = analysis.head.kind.is_write();
         Execution {
-            rare: rare_facts(&analysis, &parameters.values),
+            rare: rare_facts(&analysis, &values),
             timestamp: match is_write {
                 true => analysis
                     .timestamp
-                    .and_then(|stated| stated.of(&parameters.values))
+                    .and_then(|stated| stated.of(&values))
                     .or(parameters.timestamp),
                 false => None,
             },
@@ -399,7 +416,7 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
         return None;
     }
     let plan = execution.analysis.plan.as_ref()?;
-    plan.token_range(&request.parameters()?.values)
+    plan.token_range(&execution.values(request)?)
 }
 
 /// What few executions have of one statement.

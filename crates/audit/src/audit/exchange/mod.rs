@@ -14,7 +14,7 @@ mod written;
 
 use std::sync::Arc;
 
-use cqlens_proto::message::{Consistency, Request, SerialConsistency};
+use cqlens_proto::message::{Consistency, Request, SerialConsistency, Values, ValuesBuf};
 
 use crate::audit::{
     RequestKey,
@@ -167,6 +167,8 @@ pub(crate) struct RareFacts {
     pub(crate) collection_items: Option<u64>,
     /// Values of clustering columns that a read lists; 0 without a list.
     pub(crate) listed_rows: u64,
+    /// The constants of a text that has its plan in common with others of its shape.
+    pub(crate) constants: Option<ValuesBuf>,
 }
 
 /// A statement of a batch, and which of its first 64 values are null.
@@ -185,6 +187,15 @@ pub(crate) enum PageSize {
 const PAGE_BYTES: u64 = 64 << 10;
 
 impl Execution {
+    /// What is bound to the plan: the values of the request, or the constants of its text.
+    pub(crate) fn values<'v>(&'v self, request: &'v Request<'_>) -> Option<Values<'v>> {
+        let constants = self.rare.as_ref().and_then(|rare| rare.constants.as_ref());
+        match constants {
+            Some(constants) => Some(constants.values()),
+            None => request.parameters().map(|parameters| parameters.values),
+        }
+    }
+
     /// The tables that it names, and how many of its statements do.
     #[inline]
     pub(crate) fn tables(&self) -> impl Iterator<Item = (&NamedTable, u32)> {

@@ -476,12 +476,8 @@ fn is_followed(execution: &Execution, rows: &Rows<'_>) -> bool {
 /// Rows that a read wants at most, where its text or what is bound says so.
 fn limit(seen: &Seen<'_>) -> Option<u64> {
     let plan = seen.execution.analysis.plan.as_ref()?;
-    let values = seen
-        .decoded
-        .request
-        .parameters()
-        .map(|parameters| &parameters.values);
-    u64::try_from(plan.limits(values).ok()?.limit?).ok()
+    let values = seen.execution.values(seen.decoded.request);
+    u64::try_from(plan.limits(values.as_ref()).ok()?.limit?).ok()
 }
 
 fn cells(rows: &Rows<'_>) -> usize {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use cqlens_cql::{
     syntax,
-    syntax::{ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name},
+    syntax::{ParseError, ParseErrorKind, Template, Templates, Token, Work, ast, cut_name},
 };
 use cqlens_proto::message::{Value, Values};
 
@@ -16,7 +16,7 @@ use crate::{
 use cqlens_cql::{cells::Cells, plan::Plan};
 use cqlens_cql::{
     footprint::Reason,
-    plan::{Flag, Markers, StatementKind},
+    plan::{ConstantTypes, Flag, Markers, StatementKind},
     schema::{Schema, TableName, is_system},
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct Analysis {
     pub(crate) flags: BTreeSet<Flag>,
     /// How its partitions are counted; none where that cannot be known.
     pub(crate) plan: Option<Plan>,
+    /// Where it is that of all texts of a shape: as which types their constants are bound to the plan.
+    pub(crate) constants: Option<ConstantTypes>,
     /// Why there is no plan.
     pub(crate) unknown: Option<Reason>,
     /// The tables that it names, each once.
@@ -86,9 +88,10 @@ impl Analysis {
         plan.is_some_and(|plan| plan.facts().schema.is_none())
     }
 
-    /// Analyses a text, as the server has prepared it where it has.
+    /// Analyses a text, as the server has prepared it where it has; with its tokens, where it was cut into them.
     pub(crate) fn of(
         text: &str,
+        tokens: Option<&[Token]>,
         keyspace: Option<&str>,
         prepared: Option<&PreparedStatement>,
         live: &Live,
@@ -98,7 +101,11 @@ impl Analysis {
         let work = Work::of_text(text);
         let keyspace = keyspace.map(cut_name);
         let keyspace = keyspace.as_deref();
-        let mut analysis = match syntax::parse_within(text, &work) {
+        let parsed = match tokens {
+            Some(tokens) => syntax::parse_tokens(text, tokens, &work),
+            None => syntax::parse_within(text, &work),
+        };
+        let mut analysis = match parsed {
             Ok(statement) => {
                 let template = templates.template(&statement, keyspace, &work);
                 let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
@@ -109,6 +116,33 @@ impl Analysis {
         };
         analysis.weight = weight(text, analysis.head.kind);
         analysis
+    }
+
+    /// Analyses a text for all texts of its shape, if it is a statement whose constants can be bound.
+    pub(crate) fn of_shape(
+        text: &str,
+        tokens: &[Token],
+        constants: &[ast::Literal<'_>],
+        keyspace: Option<&str>,
+        live: &Live,
+        templates: &mut Templates,
+        ids: &mut Ids,
+    ) -> Option<Self> {
+        let work = Work::of_text(text);
+        let keyspace = keyspace.map(cut_name);
+        let keyspace = keyspace.as_deref();
+        let statement = syntax::parse_tokens(text, tokens, &work).ok()?;
+        let template = templates.template(&statement, keyspace, &work);
+        let (plan, types) = Plan::of_constants(&statement, keyspace, &live.schema(), &work, constants)?;
+        if !plan.is_known() && !live.is_known() {
+            return None;
+        }
+        let analysis = Self::of_plan(template, plan, ids);
+        Some(Self {
+            constants: Some(types),
+            weight: weight(text, analysis.head.kind) + CONSTANT_WEIGHT * constants.len(),
+            ..analysis
+        })
     }
 
     fn of_statement(
@@ -170,6 +204,7 @@ impl Analysis {
             is_known: plan.is_known() && plan.facts().schema.is_some(),
             tables,
             plan: Some(plan),
+            constants: None,
             unknown: None,
             marker_columns: Vec::new(),
             whole_collections: 0,
@@ -221,6 +256,7 @@ impl Analysis {
             head,
             flags: BTreeSet::new(),
             plan: None,
+            constants: None,
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
@@ -264,6 +300,9 @@ fn unparsed_reason(error: &ParseError) -> Reason {
         _ => Reason::StatementUnknown,
     }
 }
+
+/// What a constant takes up more where it is bound: a marker, and its type.
+const CONSTANT_WEIGHT: usize = 64;
 
 /// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each
 /// byte of a batch of short statements, 30 for one of a long list of numbers, 10 for one of a usual

@@ -168,6 +168,7 @@ pub(crate) fn batch_analysis(kind: ast::BatchKind, children: &Children, ids: &mu
         head,
         flags,
         plan: None,
+        constants: None,
         unknown: None,
         tables,
         marker_columns: Vec::new(),

@@ -1,9 +1,10 @@
-//! The analyses of statements that come again: made once for each text (or prepared id, or set of statements
-//! in a batch) and each version of the schema.
+//! The analyses of statements that come again: made once for each text (or shape of texts, or prepared id, or set of
+//! statements in a batch) and each version of the schema.
 
 use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
 
-use cqlens_cql::syntax::{Templates, Work, ast};
+use cqlens_cql::syntax::{self, Templates, TextShape, Token, Work, ast};
+use cqlens_proto::message::ValuesBuf;
 use foldhash::fast::RandomState;
 use rustc_hash::FxHashMap;
 
@@ -40,7 +41,9 @@ pub(crate) struct StatementCache {
     templates: Templates,
     /// By the hash of the keyspace of unqualified names and of the text: they are compared with what is here.
     texts: FxHashMap<u64, KnownText>,
-    /// Hashes of the texts that were analysed last, each in the slot that it picks.
+    /// By the shape of texts; none for a shape whose texts have to be analysed one by one.
+    shapes: HashMap<Box<[u8]>, Option<Arc<Analysis>>, RandomState>,
+    /// Hashes of the texts and shapes that came last, each in the slot that it picks.
     last_texts: Box<[u64]>,
     /// By id.
     prepared: HashMap<u128, Arc<Analysis>, RandomState>,
@@ -52,7 +55,7 @@ pub(crate) struct StatementCache {
     memory: Part,
 }
 
-/// Texts whose hashes are remembered, to see which of them come again.
+/// Texts and shapes whose hashes are remembered, to see which of them come again.
 const LAST_TEXTS: usize = 4_096;
 
 #[derive(Debug)]
@@ -80,6 +83,12 @@ fn prepared_weight(analysis: &Analysis) -> usize {
     size_of::<u128>() + analysis.weight
 }
 
+/// What the shape of texts takes up, with its analysis if there is one.
+fn shape_weight(key: &[u8], analysis: Option<&Arc<Analysis>>) -> usize {
+    const EACH: usize = 64;
+    EACH + key.len() + analysis.map_or(0, |analysis| analysis.weight)
+}
+
 impl Drop for StatementCache {
     fn drop(&mut self) {
         self.memory.give_back(self.bytes);
@@ -100,6 +109,7 @@ impl StatementCache {
             hashing: RandomState::default(),
             templates: Templates::default(),
             texts: FxHashMap::default(),
+            shapes: HashMap::default(),
             last_texts: vec![0; LAST_TEXTS].into(),
             prepared: HashMap::default(),
             batches: HashMap::default(),
@@ -114,28 +124,111 @@ impl StatementCache {
     /// The analysis of a statement that is sent as text.
     pub(crate) fn of_text(&mut self, text: &str, keyspace: Option<&str>) -> Arc<Analysis> {
         let hash = self.hashing.hash_one((keyspace, text));
-        if let Some(known) = self.texts.get(&hash)
-            && (known.keyspace.as_deref(), &*known.text) == (keyspace, text)
-        {
-            return Arc::clone(&known.analysis);
+        if let Some(known) = self.known(hash, text, keyspace) {
+            return known;
         }
-        let analysis = Arc::new(self.analyse(text, keyspace, None));
-        if text.len() <= MAX_TEXT_LEN && self.has_come_before(hash) {
-            let known = KnownText {
-                keyspace: keyspace.map(Box::from),
-                text: text.into(),
-                analysis: Arc::clone(&analysis),
-            };
-            if self.take(known.weight())
-                && let Some(before) = self.texts.insert(hash, known)
-            {
-                self.give_back(before.weight());
-            }
+        let again = text.len() <= MAX_TEXT_LEN && self.has_come_before(hash);
+        let analysis = Arc::new(self.analyse(text, None, keyspace, None));
+        if again {
+            self.keep_text(hash, text, keyspace, &analysis);
         }
         analysis
     }
 
-    /// Whether a text with this hash is among those analysed last. Texts with ever new values never come
+    /// The analysis of a query, and its constants, where the analysis is that of all texts of its shape: then
+    /// they are what is bound.
+    pub(crate) fn of_query(
+        &mut self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> (Arc<Analysis>, Option<ValuesBuf>) {
+        let longest = MAX_TEXT_LEN.min(self.live.memory().longest_statement());
+        if text.len() > longest || !TextShape::may_be_select(text) {
+            return (self.of_text(text, keyspace), None);
+        }
+        let hash = self.hashing.hash_one((keyspace, text));
+        if let Some(known) = self.known(hash, text, keyspace) {
+            return (known, None);
+        }
+        let again = self.has_come_before(hash);
+        let tokens = syntax::tokens(text).ok();
+        if let Some(tokens) = tokens.as_deref().filter(|_| !again)
+            && let Some((analysis, constants)) = self.of_shape(text, tokens, keyspace)
+        {
+            return (analysis, Some(constants));
+        }
+        let analysis = Arc::new(self.analyse(text, tokens.as_deref(), keyspace, None));
+        if again {
+            self.keep_text(hash, text, keyspace, &analysis);
+        }
+        (analysis, None)
+    }
+
+    fn known(&self, hash: u64, text: &str, keyspace: Option<&str>) -> Option<Arc<Analysis>> {
+        let known = self.texts.get(&hash)?;
+        let is_same = (known.keyspace.as_deref(), &*known.text) == (keyspace, text);
+        is_same.then(|| Arc::clone(&known.analysis))
+    }
+
+    fn keep_text(&mut self, hash: u64, text: &str, keyspace: Option<&str>, analysis: &Arc<Analysis>) {
+        let known = KnownText {
+            keyspace: keyspace.map(Box::from),
+            text: text.into(),
+            analysis: Arc::clone(analysis),
+        };
+        if self.take(known.weight())
+            && let Some(before) = self.texts.insert(hash, known)
+        {
+            self.give_back(before.weight());
+        }
+    }
+
+    /// The analysis of the texts of a shape, and the constants of one of them; none where it has to be
+    /// analysed for itself.
+    fn of_shape(
+        &mut self,
+        text: &str,
+        tokens: &[Token],
+        keyspace: Option<&str>,
+    ) -> Option<(Arc<Analysis>, ValuesBuf)> {
+        let shape = TextShape::of(text, tokens, keyspace);
+        let analysis = match self.shapes.get(shape.key.as_slice()) {
+            Some(known) => known.clone()?,
+            None => self.of_new_shape(text, tokens, keyspace, &shape)?,
+        };
+        let constants = analysis.constants.as_ref()?.values(&shape.constants)?;
+        Some((analysis, constants))
+    }
+
+    #[inline(never)]
+    fn of_new_shape(
+        &mut self,
+        text: &str,
+        tokens: &[Token],
+        keyspace: Option<&str>,
+        shape: &TextShape<'_>,
+    ) -> Option<Arc<Analysis>> {
+        let hash = self.hashing.hash_one(&shape.key);
+        if !self.has_come_before(hash) {
+            return None;
+        }
+        let analysis = Analysis::of_shape(
+            text,
+            tokens,
+            &shape.constants,
+            keyspace,
+            &self.live,
+            &mut self.templates,
+            &mut self.ids,
+        );
+        let analysis = analysis.map(Arc::new);
+        if self.take(shape_weight(&shape.key, analysis.as_ref())) {
+            self.shapes.insert(shape.key.as_slice().into(), analysis.clone());
+        }
+        analysis
+    }
+
+    /// Whether a text, or a shape, with this hash is among those analysed last. Texts with ever new values never come
     /// again: caching them would evict those that do.
     fn has_come_before(&mut self, hash: u64) -> bool {
         let last = &mut self.last_texts[usize::try_from(hash).unwrap_or(0) % LAST_TEXTS];
@@ -156,7 +249,12 @@ impl StatementCache {
         let Some(statement) = self.live.prepared.get(id) else {
             return Arc::clone(&self.unknown_prepared);
         };
-        let analysis = self.analyse(&statement.cql, statement.keyspace.as_deref(), Some(&statement));
+        let analysis = self.analyse(
+            &statement.cql,
+            None,
+            statement.keyspace.as_deref(),
+            Some(&statement),
+        );
         let analysis = Arc::new(analysis);
         let weight = prepared_weight(&analysis);
         if let Some(digest) = digest(id)
@@ -173,6 +271,7 @@ impl StatementCache {
     fn analyse(
         &mut self,
         text: &str,
+        tokens: Option<&[Token]>,
         keyspace: Option<&str>,
         prepared: Option<&PreparedStatement>,
     ) -> Analysis {
@@ -187,6 +286,7 @@ impl StatementCache {
         }
         Analysis::of(
             text,
+            tokens,
             keyspace,
             prepared,
             &self.live,
@@ -239,6 +339,8 @@ impl StatementCache {
             stays
         };
         self.texts.retain(|_, known| stays(known.weight()));
+        self.shapes
+            .retain(|key, analysis| stays(shape_weight(key, analysis.as_ref())));
         self.prepared
             .retain(|_, analysis| stays(prepared_weight(analysis)));
         self.batches
@@ -270,6 +372,7 @@ impl StatementCache {
     fn begin_anew(&mut self, version: u64) {
         self.version = version;
         self.texts.clear();
+        self.shapes.clear();
         self.prepared.clear();
         self.batches.clear();
         self.give_back(self.bytes);
@@ -417,6 +520,7 @@ mod tests {
                     text,
                     None,
                     None,
+                    None,
                     &live,
                     &mut Templates::default(),
                     &mut ids,
@@ -428,6 +532,71 @@ mod tests {
             );
             assert!(taken <= weight, "{taken} bytes, weighed {weight}: {text:.40}");
         }
+        for text in [
+            "SELECT c FROM k.t WHERE a = 1 AND b > 2 LIMIT 3".to_owned(),
+            list_of_constants(),
+        ] {
+            let mut statements = StatementCache::new(Arc::clone(&live));
+            statements.of_query(&text, None);
+            let before = statements.bytes;
+            let taken = allocation_counter::measure(|| {
+                // Of the same shape.
+                statements.of_query(&text.replace('1', "2"), None);
+            });
+            let (taken, weight) = (
+                usize::try_from(taken.bytes_current).unwrap(),
+                statements.bytes - before,
+            );
+            assert!(
+                weight > 0 && taken <= weight,
+                "{taken} bytes, weighed {weight}: {text:.40}"
+            );
+        }
+    }
+
+    fn list_of_constants() -> String {
+        format!("SELECT c FROM k.t WHERE a IN ({})", vec!["1"; 1_000].join(","))
+    }
+
+    #[test]
+    fn texts_that_differ_in_their_constants_share_an_analysis() {
+        let mut statements = StatementCache::new(live(Memory::default()));
+        let keyspace = Some("k");
+        let mut query = |text: &str| {
+            let (analysis, constants) = statements.of_query(text, keyspace);
+            let mut keys = Keys::new();
+            let none = ValuesBuf::default();
+            let values = constants.as_ref().unwrap_or(&none).values();
+            analysis.plan.as_ref().unwrap().footprint(&values, &mut keys);
+            let keys: Vec<_> = keys.iter().map(|key| key.bytes.to_vec()).collect();
+            (analysis, constants.is_some(), keys)
+        };
+        let of = |value: i32| vec![value.to_be_bytes().to_vec()];
+        let text = |value: i32| format!("SELECT c FROM t WHERE a = {value}");
+        // A shape is analysed when it comes again.
+        let (first, is_shared, keys) = query(&text(1));
+        assert_eq!(
+            (first.head.table.as_deref(), is_shared, keys),
+            (Some("t"), false, of(1))
+        );
+        let (second, is_shared, keys) = query(&text(2));
+        assert_eq!((second.id, is_shared, keys), (first.id, true, of(2)));
+        let (third, is_shared, keys) = query(&text(3));
+        assert!(Arc::ptr_eq(&second, &third) && is_shared);
+        assert_eq!(
+            (&third.head, &third.flags, keys),
+            (&first.head, &first.flags, of(3))
+        );
+        // What is no int is refused, and says so in each report as it did.
+        let (refused, is_shared, keys) = query("SELECT c FROM t WHERE a = 99999999999");
+        assert_eq!((refused.id, is_shared, keys.len()), (first.id, false, 0));
+        // A text that comes again has an analysis of its own.
+        assert!(!query(&text(3)).1);
+        let (own, is_shared, keys) = query(&text(3));
+        assert_eq!((own.id, is_shared, keys), (first.id, false, of(3)));
+        // In another keyspace it is another table.
+        assert_ne!(statements.of_query(&text(4), Some("other")).0.id, first.id);
+        assert_ne!(statements.of_query(&text(5), Some("other")).0.id, first.id);
     }
 
     #[test]
@@ -445,9 +614,12 @@ mod tests {
                 prepare(&mut statements, &id, PreparedStatement::from_text(text, None));
                 assert_ne!(statements.of_prepared(&id).id, UNKNOWN_PREPARED);
                 statements.of_text(
-                    &format!("SELECT c FROM k.t WHERE a = {number} AND b IN ({number})"),
+                    &format!("DELETE FROM k.t WHERE a = {number} AND b = {number}"),
                     None,
                 );
+                // Of each shape three texts: from the second on they share an analysis.
+                let selected = "a, ".repeat(number as usize / 3);
+                statements.of_query(&format!("SELECT {selected}c FROM k.t WHERE a = {number}"), None);
                 assert!(part.used() <= part.limit(), "{} of {}", part.used(), part.limit());
             }
             assert!(part.evicted() > 0);

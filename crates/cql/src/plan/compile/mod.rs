@@ -10,6 +10,7 @@ use crate::schema::{DataType, Keyspace};
 use crate::syntax::{Span, Work, ast};
 use cqlens_proto::types::CqlType;
 
+use super::constants::BoundConstants;
 use super::refusal::Refusal;
 use super::term::{Call, CompiledTerm, Fault, Function, Marker};
 use super::value;
@@ -31,6 +32,8 @@ pub(super) struct Compiler<'s> {
     /// What it may cost: nested calls ask again and again how well their arguments fit, and time would double
     /// with each level.
     pub(super) work: &'s Work,
+    /// Where constants are taken for markers, which ones were.
+    pub(super) constants: Option<&'s BoundConstants<'s>>,
 }
 
 /// What receives a term's value.
@@ -53,17 +56,12 @@ impl Compiler<'_> {
             Refusal::at(message, term.span())
         };
         match term {
-            // No key is a duration, and nothing that is followed takes one.
-            ast::Term::Literal(literal) if literal.kind == ast::LiteralKind::Duration => match cql_type {
-                CqlType::Duration => Ok(CompiledTerm::Unknown(Fault::NotFollowed)),
-                _ => Err(misfit()),
-            },
-            ast::Term::Literal(literal) if *cql_type == CqlType::Inet && value::is_host_name(literal) => {
-                Ok(CompiledTerm::Unknown(Fault::NotFollowed))
-            }
             ast::Term::Literal(literal) => {
-                let bytes = value::parse(cql_type, literal).ok_or_else(misfit)?;
-                Ok(CompiledTerm::Constant(bytes.into_boxed_slice()))
+                let compiled = constant(literal, cql_type);
+                if let Some(constants) = self.constants {
+                    return constants.bound(literal, cql_type, compiled).ok_or_else(misfit);
+                }
+                compiled.ok_or_else(misfit)
             }
             ast::Term::Null(_) if *cql_type == CqlType::Counter => Err(misfit()),
             ast::Term::Null(_) => Ok(CompiledTerm::Null),
@@ -134,7 +132,10 @@ impl Compiler<'_> {
         }
         let receiver = Receiver { name: "", cql_type };
         match term {
-            ast::Term::Literal(literal) => Fit::of_literal(literal, cql_type),
+            ast::Term::Literal(literal) => {
+                self.constants.inspect(|constants| constants.depend());
+                Fit::of_literal(literal, cql_type)
+            }
             ast::Term::Null(_) if *cql_type == CqlType::Counter => Fit::Not,
             ast::Term::Null(_) | ast::Term::BindMarker(_) => Fit::Weakly,
             ast::Term::TypeHint { type_name, .. } => Fit::of_type(&self.type_of(type_name), cql_type),
@@ -262,6 +263,17 @@ impl Compiler<'_> {
             Some(_) => Ok(CompiledTerm::Unknown(Fault::invalid(NULL))),
             None => Ok(CompiledTerm::Collection(cql_type.clone(), compiled).folded()),
         }
+    }
+}
+
+/// A constant as a value of a type; none where it is none.
+fn constant(literal: &ast::Literal<'_>, cql_type: &CqlType) -> Option<CompiledTerm> {
+    match (literal.kind, cql_type) {
+        // No key is a duration, and nothing that is followed takes one.
+        (ast::LiteralKind::Duration, CqlType::Duration) => Some(CompiledTerm::Unknown(Fault::NotFollowed)),
+        (ast::LiteralKind::Duration, _) => None,
+        (_, CqlType::Inet) if value::is_host_name(literal) => Some(CompiledTerm::Unknown(Fault::NotFollowed)),
+        _ => value::parse(cql_type, literal).map(|bytes| CompiledTerm::Constant(bytes.into_boxed_slice())),
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod batches;
+mod constants;
 mod facts;
 mod key_bytes;
 mod markers;

@@ -27,6 +27,7 @@ use super::ast::{Body, Dropped, Kind, Statement};
 use super::{Expected, Keyword, ParseError, Token, TokenKind, Work, lexer};
 pub(super) use name::unquoted;
 use parser::{Parsed, Parser};
+pub(super) use term::literal_kind;
 pub(super) use types::class_name;
 
 /// Parses one statement; semicolons may follow.
@@ -45,7 +46,7 @@ pub fn parse(text: &str) -> Result<Statement<'_>, ParseError> {
 ///
 /// Those of [`parse`].
 pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'text>, ParseError> {
-    parse_counted(text, &lexer::tokens_within(text, work)?, work)
+    parse_tokens(text, &lexer::tokens_within(text, work)?, work)
 }
 
 /// As [`parse_within`], for a server to which a named marker is one marker however often it occurs
@@ -63,15 +64,12 @@ pub fn parse_with_shared_markers<'text>(
     statement(Parser::sharing_names(text, &tokens), text, work)
 }
 
-/// Parses the statement that `tokens`, cut from `text`, make up.
-pub(super) fn parse_tokens<'text>(
-    text: &'text str,
-    tokens: &[Token],
-) -> Result<Statement<'text>, ParseError> {
-    parse_counted(text, tokens, &Work::of_text(text))
-}
-
-fn parse_counted<'text>(
+/// As [`parse_within`], of a text that was cut into `tokens` before.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_tokens<'text>(
     text: &'text str,
     tokens: &[Token],
     work: &Work,

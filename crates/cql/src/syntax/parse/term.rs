@@ -8,7 +8,7 @@ use super::name::{is_function_name, is_name};
 use super::parser::{Parsed, Parser};
 
 /// What kind of constant a token of that kind is, if it is one.
-pub(super) const fn literal_kind(kind: TokenKind) -> Option<LiteralKind> {
+pub(in crate::syntax) const fn literal_kind(kind: TokenKind) -> Option<LiteralKind> {
     Some(match kind {
         TokenKind::String => LiteralKind::String,
         TokenKind::Integer => LiteralKind::Integer,

@@ -1,0 +1,178 @@
+//! One plan for all texts of a shape: what it has for constants is what a plan has for markers, and the
+//! constants of each text are bound to it as values are.
+//!
+//! That holds as long as nothing is decided by what a constant says. So each constant must be a value that a
+//! column is compared with, or a limit; and while such a statement is planned it is noted which constants are
+//! looked at, as values of which types. Another text of the shape is planned the same way if its constants
+//! are values of these types too.
+
+use std::cell::{Cell, RefCell};
+
+use cqlens_proto::message::{Value, ValuesBuf};
+use cqlens_proto::types::CqlType;
+
+use crate::schema::Schema;
+use crate::syntax::Work;
+use crate::syntax::ast::{
+    Body, Comparand, Literal, Relation, RelationOperator, Select, Statement, Subject, Term,
+};
+
+use super::shape::Plan;
+use super::term::{CompiledTerm, Marker};
+use super::text_facts::TextFacts;
+use super::value;
+
+/// As which types the constants of a text are read.
+#[derive(Debug, Clone)]
+pub struct ConstantTypes(Box<[Option<CqlType>]>);
+
+impl ConstantTypes {
+    /// The constants of a text of the same shape, as its plan wants them bound. None where one of them is no
+    /// value of its type: then nothing is known of how the text is planned.
+    pub fn values(&self, constants: &[Literal<'_>]) -> Option<ValuesBuf> {
+        let mut values = Vec::with_capacity(constants.len());
+        for (cql_type, constant) in self.0.iter().zip(constants) {
+            values.push(match cql_type {
+                Some(cql_type) => Some(parsed(cql_type, constant)?),
+                // Nobody asks for it.
+                None => None,
+            });
+        }
+        let values = values.iter().map(|value| Value::from(value.as_deref()));
+        ValuesBuf::positional(values).ok()
+    }
+}
+
+fn parsed(cql_type: &CqlType, constant: &Literal<'_>) -> Option<Vec<u8>> {
+    let is_host_name = *cql_type == CqlType::Inet && value::is_host_name(constant);
+    let bytes = value::parse(cql_type, constant).filter(|_| !is_host_name)?;
+    value::is_valid(cql_type, &bytes).then_some(bytes)
+}
+
+impl Plan {
+    /// As [`Plan::of_within`], of a `SELECT` whose `constants`, which are all of its text, are to be bound by
+    /// [`ConstantTypes::values`]. None where that would be another plan than for the constants as they are.
+    pub fn of_constants(
+        statement: &Statement<'_>,
+        keyspace: Option<&str>,
+        schema: &Schema,
+        work: &Work,
+        constants: &[Literal<'_>],
+    ) -> Option<(Self, ConstantTypes)> {
+        let Body::Select(select) = &statement.body else {
+            return None;
+        };
+        if !statement.bind_markers.is_empty() || operands(select).count() != constants.len() {
+            return None;
+        }
+        let bound = BoundConstants::new(constants);
+        let text = TextFacts {
+            statement,
+            keyspace,
+            work,
+            constants: Some(&bound),
+        };
+        let plan = Self::of_text(&text, schema);
+        let types = bound.types()?;
+        (!work.is_exhausted()).then_some((plan, types))
+    }
+}
+
+/// The constants that columns are compared with as a whole, and limits.
+fn operands<'s, 'text>(select: &'s Select<'text>) -> impl Iterator<Item = &'s Literal<'text>> {
+    let relations = select.where_clause.relations.iter();
+    let compared = relations
+        .filter(|relation| is_simple(relation))
+        .flat_map(|relation| match &relation.comparand {
+            Comparand::One(term) => std::slice::from_ref(term),
+            Comparand::List(terms) => terms,
+            _ => &[],
+        });
+    let limits = [&select.per_partition_limit, &select.limit];
+    let terms = compared.chain(limits.into_iter().flatten());
+    terms.filter_map(|term| match term {
+        Term::Literal(literal) => Some(literal),
+        _ => None,
+    })
+}
+
+fn is_simple(relation: &Relation<'_>) -> bool {
+    use RelationOperator::{Equal, GreaterOrEqual, GreaterThan, In, LessOrEqual, LessThan};
+    let operators = [Equal, In, LessThan, LessOrEqual, GreaterThan, GreaterOrEqual];
+    matches!(relation.subject, Subject::Column(_)) && operators.contains(&relation.operator)
+}
+
+/// The constants of a statement that is being planned, taken for markers.
+#[derive(Debug)]
+pub(super) struct BoundConstants<'t> {
+    constants: &'t [Literal<'t>],
+    types: RefCell<Vec<Option<CqlType>>>,
+    /// What a constant says has decided something.
+    depends: Cell<bool>,
+}
+
+impl<'t> BoundConstants<'t> {
+    fn new(constants: &'t [Literal<'t>]) -> Self {
+        Self {
+            constants,
+            types: RefCell::new(vec![None; constants.len()]),
+            depends: Cell::new(false),
+        }
+    }
+
+    /// Notes that something depends on what a constant says.
+    pub(super) fn depend(&self) {
+        self.depends.set(true);
+    }
+
+    /// A constant that was compiled as of a type, as a marker.
+    pub(super) fn bound(
+        &self,
+        constant: &Literal<'_>,
+        cql_type: &CqlType,
+        compiled: Option<CompiledTerm>,
+    ) -> Option<CompiledTerm> {
+        let place = self
+            .constants
+            .binary_search_by_key(&constant.span.start, |constant| constant.span.start);
+        let (Some(CompiledTerm::Constant(bytes)), Ok(index)) = (&compiled, place) else {
+            self.depend();
+            return compiled;
+        };
+        let is_as_before = match &mut self.types.borrow_mut()[index] {
+            Some(before) => before == cql_type,
+            first => {
+                *first = Some(cql_type.clone());
+                true
+            }
+        };
+        if !is_as_before || is_nested(cql_type) || !value::is_valid(cql_type, bytes) {
+            self.depend();
+            return compiled;
+        }
+        Some(CompiledTerm::Marker(Marker {
+            index,
+            name: Box::default(),
+            cql_type: cql_type.clone(),
+        }))
+    }
+
+    /// The types of those that were looked at; none if something depends on what they say.
+    fn types(self) -> Option<ConstantTypes> {
+        let types = self.types.into_inner();
+        (!self.depends.get()).then(|| ConstantTypes(types.into_boxed_slice()))
+    }
+}
+
+/// Whether a value of a type has parts, which Cassandra takes apart and packs again.
+fn is_nested(cql_type: &CqlType) -> bool {
+    matches!(
+        cql_type,
+        CqlType::List(_)
+            | CqlType::Set(_)
+            | CqlType::Map(_)
+            | CqlType::Tuple(_)
+            | CqlType::Udt(_)
+            | CqlType::Vector(..)
+    )
+}
