@@ -2,7 +2,7 @@
 //!
 //! `cut` is all that the data path does; the other steps happen in the auditor's thread.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
@@ -11,14 +11,14 @@ use cqlens_audit::{
     catalog::{ClusterState, Node, Replication, Ring},
     window::{PatternId, RingLoad, Window},
 };
-use cqlens_cql::syntax::{self, Template};
+use cqlens_cql::syntax::{self, Template, Templates, TextShape, Work};
 use cqlens_cql::{cells::Cells, footprint::Keys, murmur3, plan::Plan, schema::Schema};
 use cqlens_proto::{
     cutter::{Cutter, Negotiated},
     envelope::{Direction, Envelope, StreamId, Version},
     message::{
         Consistency, Dialect, Execute, Extensions, Extras, PreparedId, QueryParameters, Request, Value,
-        ValuesBuf,
+        Values, ValuesBuf,
     },
     stream::EnvelopeStream,
 };
@@ -228,6 +228,52 @@ fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         let statement = syntax::parse(black_box(LITERALS)).expect("it is CQL");
         Template::of(&statement, None).fingerprint
+    });
+}
+
+const ORDERS: &str =
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
+     CREATE TABLE shop.orders_by_customer (customer text, booked timestamp, order_id uuid, amount int, currency text,
+         note text, PRIMARY KEY (customer, booked, amount));";
+
+/// From a text of 200 bytes with literals to its partition key, as where no other text has its shape.
+#[divan::bench]
+fn text_by_itself(bencher: Bencher<'_, '_>) {
+    let schema = Schema::from_cql(ORDERS).expect("the schema is CQL");
+    let mut templates = Templates::default();
+    let mut keys = Keys::new();
+    bencher.bench_local(|| {
+        keys.clear();
+        let text = black_box(LITERALS);
+        let work = Work::of_text(text);
+        let statement = syntax::parse_within(text, &work).expect("it is CQL");
+        let plan = Plan::of_within(&statement, None, &schema, &work);
+        let footprint = plan.footprint(&Values::NONE, &mut keys);
+        assert_eq!(keys.len(), 1);
+        (templates.template(&statement, None, &work), footprint)
+    });
+}
+
+/// The same where another text of its shape was planned before.
+#[divan::bench]
+fn text_of_a_shape(bencher: Bencher<'_, '_>) {
+    let schema = Schema::from_cql(ORDERS).expect("the schema is CQL");
+    let shape_of = |text| TextShape::of(text, &syntax::tokens(text).expect("it is CQL"), None);
+    let statement = syntax::parse(LITERALS).expect("it is CQL");
+    let constants = shape_of(LITERALS).constants;
+    let work = Work::of_text(LITERALS);
+    let planned = Plan::of_constants(&statement, None, &schema, &work, &constants)
+        .expect("it has constants of its own");
+    let shapes = HashMap::from([(shape_of(LITERALS).key, planned)]);
+    let mut keys = Keys::new();
+    bencher.bench_local(|| {
+        keys.clear();
+        let shape = shape_of(black_box(LITERALS));
+        let (plan, types) = &shapes[&shape.key];
+        let values = types.values(&shape.constants).expect("they are of these types");
+        let footprint = plan.footprint(&values.values(), &mut keys);
+        assert_eq!(keys.len(), 1);
+        footprint
     });
 }
 

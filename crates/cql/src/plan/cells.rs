@@ -1,10 +1,11 @@
 //! Which cells of a statement are counted by value, worked out once: the primary key of an INSERT, and
 //! columns that have an index.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name, Term, Update};
+use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Literal, Name, Term, Update};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 use foldhash::fast::FixedState;
@@ -26,8 +27,10 @@ pub(super) struct CellPlan {
     inserted: Option<Arc<TableName>>,
     /// The whole primary key, in its order; none if the statement does not name one row.
     row: Option<Vec<CompiledTerm>>,
-    /// The values that stand in the text of an INSERT.
-    literals: Vec<Box<str>>,
+    /// The constants of an INSERT.
+    constants: Vec<CompiledTerm>,
+    /// Whether they are what is bound, and nothing else is.
+    are_bound: bool,
     columns: Vec<PlannedColumn>,
     /// How many of the primary key's columns are the partition key, where a partition has several rows.
     partition_key: Option<usize>,
@@ -65,10 +68,13 @@ impl CellPlan {
         let counts_rows = row.is_some() && !insert.if_not_exists;
         let cells = columns.iter().zip(values);
         let indexed = cells.filter(|(column, _)| is_indexed(target, column));
-        let literals = values.iter().filter_map(|value| match value {
-            Term::Literal(literal) => Some(literal.text.into()),
-            _ => None,
-        });
+        let constants = columns
+            .iter()
+            .zip(values)
+            .filter_map(|(column, value)| match value {
+                Term::Literal(literal) => Some(target.constant(column, value, literal)),
+                _ => None,
+            });
         let plan = Self {
             inserted: counts_rows.then(|| target.name.clone()),
             partition_key: (!target.table.clustering().is_empty())
@@ -77,7 +83,8 @@ impl CellPlan {
                 .then(|| SampledValues::of(columns, values, target))
                 .flatten(),
             row,
-            literals: literals.collect(),
+            constants: constants.collect(),
+            are_bound: target.constants.is_some(),
             columns: indexed
                 .map(|(column, value)| target.planned(column, IndexUse::Inserted, Some(value)))
                 .collect(),
@@ -146,7 +153,8 @@ impl CellPlan {
         Self {
             inserted: None,
             row: None,
-            literals: Vec::new(),
+            constants: Vec::new(),
+            are_bound: false,
             columns: columns.collect(),
             partition_key: None,
             sampled: None,
@@ -158,7 +166,8 @@ impl CellPlan {
         Self {
             inserted: None,
             row: row(restrictions),
-            literals: Vec::new(),
+            constants: Vec::new(),
+            are_bound: false,
             columns,
             partition_key: None,
             sampled: None,
@@ -221,11 +230,14 @@ impl CellPlan {
             }
         }
         // Each value has its length before it.
-        let bound = values.as_bytes().len().saturating_sub(values.len() * 4);
-        let literals: usize = self.literals.iter().map(|literal| literal.len()).sum();
+        let bound = match self.are_bound {
+            true => 0,
+            false => values.as_bytes().len().saturating_sub(values.len() * 4),
+        };
+        let constants: usize = self.constants(values).map(|constant| constant.len()).sum();
         Some(RowOfPartition {
             partition: hasher.finish(),
-            bytes: u32::try_from((bound + literals).saturating_sub(key_bytes)).unwrap_or(u32::MAX),
+            bytes: u32::try_from((bound + constants).saturating_sub(key_bytes)).unwrap_or(u32::MAX),
         })
     }
 
@@ -263,11 +275,22 @@ impl CellPlan {
     fn contents(&self, row: u64, values: &Values<'_>, cells: &Cells) -> u64 {
         let mut hasher = cells.hasher();
         hasher.write_u64(row);
-        write_value(&mut hasher, values.as_bytes());
-        self.literals
-            .iter()
-            .for_each(|literal| write_value(&mut hasher, literal.as_bytes()));
+        let bound = if self.are_bound { &[] } else { values.as_bytes() };
+        write_value(&mut hasher, bound);
+        self.constants(values)
+            .for_each(|constant| write_value(&mut hasher, &constant));
         hasher.finish()
+    }
+
+    fn constants<'v>(&'v self, values: &Values<'v>) -> impl Iterator<Item = Cow<'v, [u8]>> {
+        let constants = self
+            .constants
+            .iter()
+            .map(|constant| constant.evaluate(Some(values)));
+        constants.filter_map(|constant| match constant {
+            Ok(Datum::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        })
     }
 }
 
@@ -299,6 +322,15 @@ fn is_sampled(key: &[CompiledTerm], values: &Values<'_>) -> bool {
 }
 
 impl Target<'_> {
+    /// A constant that is written: its value, or where only the server knows that, its text.
+    fn constant(&self, column: &Name<'_>, value: &Term<'_>, literal: &Literal<'_>) -> CompiledTerm {
+        let column = self.table.column(column.as_str());
+        match column.and_then(|column| self.value(column, value)) {
+            Some(known @ (CompiledTerm::Constant(_) | CompiledTerm::Marker(_))) => known,
+            _ => CompiledTerm::Constant(literal.text.as_bytes().into()),
+        }
+    }
+
     /// The value that a column of one cell is given.
     fn value(&self, column: &Column, value: &Term<'_>) -> Option<CompiledTerm> {
         let cql_type: CqlType = self.keyspace.resolve(&column.data_type);

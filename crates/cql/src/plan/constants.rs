@@ -1,8 +1,8 @@
 //! One plan for all texts of a shape: what it has for constants is what a plan has for markers, and the
 //! constants of each text are bound to it as values are.
 //!
-//! That holds as long as nothing is decided by what a constant says. So each constant must be a value that a
-//! column is compared with, or a limit; and while such a statement is planned it is noted which constants are
+//! That holds as long as nothing is decided by what a constant says. So each constant must be a value of its own,
+//! not a part of an expression; and while such a statement is planned it is noted which constants are
 //! looked at, as values of which types. Another text of the shape is planned the same way if its constants
 //! are values of these types too.
 
@@ -14,9 +14,11 @@ use cqlens_proto::types::CqlType;
 use crate::schema::Schema;
 use crate::syntax::Work;
 use crate::syntax::ast::{
-    Body, Comparand, Literal, Relation, RelationOperator, Select, Statement, Subject, Term,
+    AssignmentOperation, Body, Comparand, If, InsertSource, Literal, Relation, RelationOperator, Statement,
+    Subject, Term, Using,
 };
 
+use super::compile;
 use super::shape::Plan;
 use super::term::{CompiledTerm, Marker};
 use super::text_facts::TextFacts;
@@ -50,8 +52,9 @@ fn parsed(cql_type: &CqlType, constant: &Literal<'_>) -> Option<Vec<u8>> {
 }
 
 impl Plan {
-    /// As [`Plan::of_within`], of a `SELECT` whose `constants`, which are all of its text, are to be bound by
-    /// [`ConstantTypes::values`]. None where that would be another plan than for the constants as they are.
+    /// As [`Plan::of_within`], of a `SELECT`, `INSERT`, `UPDATE` or `DELETE` whose `constants`, which are all of
+    /// its text, are to be bound by [`ConstantTypes::values`]. None where that would be another plan than for the
+    /// constants as they are.
     pub fn of_constants(
         statement: &Statement<'_>,
         keyspace: Option<&str>,
@@ -59,10 +62,7 @@ impl Plan {
         work: &Work,
         constants: &[Literal<'_>],
     ) -> Option<(Self, ConstantTypes)> {
-        let Body::Select(select) = &statement.body else {
-            return None;
-        };
-        if !statement.bind_markers.is_empty() || operands(select).count() != constants.len() {
+        if !statement.bind_markers.is_empty() || operands(&statement.body)?.len() != constants.len() {
             return None;
         }
         let bound = BoundConstants::new(constants);
@@ -73,33 +73,103 @@ impl Plan {
             constants: Some(&bound),
         };
         let plan = Self::of_text(&text, schema);
+        if let Some(timestamp) = stated_timestamp(&statement.body) {
+            bound.bound(
+                timestamp,
+                &CqlType::BigInt,
+                compile::constant(timestamp, &CqlType::BigInt),
+            );
+        }
         let types = bound.types()?;
         (!work.is_exhausted()).then_some((plan, types))
     }
 }
 
-/// The constants that columns are compared with as a whole, and limits.
-fn operands<'s, 'text>(select: &'s Select<'text>) -> impl Iterator<Item = &'s Literal<'text>> {
-    let relations = select.where_clause.relations.iter();
-    let compared = relations
-        .filter(|relation| is_simple(relation))
-        .flat_map(|relation| match &relation.comparand {
-            Comparand::One(term) => std::slice::from_ref(term),
-            Comparand::List(terms) => terms,
-            _ => &[],
-        });
-    let limits = [&select.per_partition_limit, &select.limit];
-    let terms = compared.chain(limits.into_iter().flatten());
-    terms.filter_map(|term| match term {
-        Term::Literal(literal) => Some(literal),
-        _ => None,
-    })
+/// The constants that are values of their own: of columns that are written, or compared as a whole, and of
+/// what stands behind `USING`, `LIMIT` and `PER PARTITION LIMIT`. None of a statement that neither reads nor writes rows, and of batches.
+fn operands<'s, 'text>(body: &'s Body<'text>) -> Option<Vec<&'s Literal<'text>>> {
+    let mut operands = Operands(Vec::new());
+    match body {
+        Body::Select(select) => {
+            operands.add_compared(&select.where_clause.relations);
+            operands.add(&select.per_partition_limit);
+            operands.add(&select.limit);
+        }
+        Body::Insert(insert) => {
+            if let InsertSource::Values { values, .. } = &insert.source {
+                operands.add(values);
+            }
+            operands.add_using(&insert.using);
+        }
+        Body::Update(update) => {
+            operands.add_using(&update.using);
+            for assignment in &update.assignments {
+                use AssignmentOperation::{Add, Set, Subtract};
+                if let Set(value) | Add(value) | Subtract(value) = &assignment.operation {
+                    operands.add([value]);
+                }
+            }
+            operands.add_compared(&update.where_clause.relations);
+            operands.add_conditions(update.condition.as_ref());
+        }
+        Body::Delete(delete) => {
+            operands.add_using(&delete.using);
+            operands.add_compared(&delete.where_clause.relations);
+            operands.add_conditions(delete.condition.as_ref());
+        }
+        _ => return None,
+    }
+    Some(operands.0)
 }
 
-fn is_simple(relation: &Relation<'_>) -> bool {
-    use RelationOperator::{Equal, GreaterOrEqual, GreaterThan, In, LessOrEqual, LessThan};
-    let operators = [Equal, In, LessThan, LessOrEqual, GreaterThan, GreaterOrEqual];
-    matches!(relation.subject, Subject::Column(_)) && operators.contains(&relation.operator)
+struct Operands<'s, 'text>(Vec<&'s Literal<'text>>);
+
+impl<'s, 'text> Operands<'s, 'text> {
+    fn add(&mut self, terms: impl IntoIterator<Item = &'s Term<'text>>) {
+        self.0.extend(terms.into_iter().filter_map(|term| match term {
+            Term::Literal(literal) => Some(literal),
+            _ => None,
+        }));
+    }
+
+    fn add_using(&mut self, using: &'s Using<'text>) {
+        self.add(&using.timestamp);
+        self.add(&using.ttl);
+    }
+
+    fn add_compared(&mut self, relations: &'s [Relation<'text>]) {
+        use RelationOperator::{Equal, GreaterOrEqual, GreaterThan, In, LessOrEqual, LessThan};
+        for relation in relations {
+            let operators = [Equal, In, LessThan, LessOrEqual, GreaterThan, GreaterOrEqual];
+            if !matches!(relation.subject, Subject::Column(_)) || !operators.contains(&relation.operator) {
+                continue;
+            }
+            match &relation.comparand {
+                Comparand::One(term) => self.add([term]),
+                Comparand::List(terms) => self.add(terms),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_conditions(&mut self, condition: Option<&'s If<'text>>) {
+        if let Some(If::Conditions(relations)) = condition {
+            self.add_compared(relations);
+        }
+    }
+}
+
+fn stated_timestamp<'s, 'text>(body: &'s Body<'text>) -> Option<&'s Literal<'text>> {
+    let using = match body {
+        Body::Insert(insert) => &insert.using,
+        Body::Update(update) => &update.using,
+        Body::Delete(delete) => &delete.using,
+        _ => return None,
+    };
+    match &using.timestamp {
+        Some(Term::Literal(literal)) => Some(literal),
+        _ => None,
+    }
 }
 
 /// The constants of a statement that is being planned, taken for markers.

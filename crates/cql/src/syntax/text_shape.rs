@@ -48,11 +48,12 @@ impl<'text> TextShape<'text> {
         Self { constants, key }
     }
 
-    /// Whether a text may be a `SELECT`, as its first letters have it.
+    /// Whether a text begins as those that read or write rows do, which come again and again with other constants.
     #[must_use]
-    pub fn may_be_select(text: &str) -> bool {
+    pub fn may_come_again(text: &str) -> bool {
+        const VERBS: [&[u8; 6]; 4] = [b"select", b"insert", b"update", b"delete"];
         let first = text.trim_ascii_start().as_bytes().first_chunk();
-        first.is_some_and(|word: &[u8; 6]| word.eq_ignore_ascii_case(b"select"))
+        first.is_some_and(|word: &[u8; 6]| VERBS.iter().any(|verb| word.eq_ignore_ascii_case(*verb)))
     }
 }
 
@@ -108,9 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn a_select_is_known_by_its_first_letters() {
-        assert!(TextShape::may_be_select("\n select v FROM t"));
-        assert!(!TextShape::may_be_select("INSERT INTO t (a) VALUES (1)"));
-        assert!(!TextShape::may_be_select("sel"));
+    fn what_reads_or_writes_rows_is_known_by_its_first_letters() {
+        assert!(TextShape::may_come_again("\n select v FROM t"));
+        assert!(TextShape::may_come_again("INSERT INTO t (a) VALUES (1)"));
+        assert!(!TextShape::may_come_again("CREATE TABLE t (a int PRIMARY KEY)"));
+        assert!(!TextShape::may_come_again("sel"));
     }
 }

@@ -69,8 +69,8 @@ pub(crate) fn record_pattern(
 
 #[inline]
 fn count_nulls(pattern: &mut Pattern, execution: &Execution) {
-    let analysis = &execution.analysis;
-    if !analysis.head.kind.is_read() && (execution.rare.is_some() || !analysis.null_columns.is_empty()) {
+    let writes_any = execution.rare.as_ref().is_some_and(|rare| rare.writes_nulls());
+    if writes_any || !execution.analysis.null_columns.is_empty() {
         count_some_nulls(pattern, execution);
     }
 }

@@ -136,7 +136,7 @@ impl ExchangeBuilder {
         Some(self.bind(analysis, parameters.values, parameters, prepared))
     }
 
-    /// A query whose constants are what is bound.
+    /// A query whose constants are bound to the plan of its shape.
     #[inline(never)]
     fn bind_constants(
         &mut self,
@@ -191,25 +191,25 @@ impl ExchangeBuilder {
     fn bind(
         &mut self,
         analysis: Arc<Analysis>,
-        values: Values<'_>,
+        bound: Values<'_>,
         parameters: &QueryParameters<'_>,
         prepared: bool,
     ) -> Execution {
         let footprint = match &analysis.plan {
-            Some(plan) => plan.footprint(&values, &mut self.keys.keys),
+            Some(plan) => plan.footprint(&bound, &mut self.keys.keys),
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
         // A later page asks for nothing else than the first one.
         if parameters.paging_state.is_none() {
-            analysis.note_cells(&values, &mut self.cells);
+            analysis.note_cells(&bound, &mut self.cells);
         }
         let is_write = analysis.head.kind.is_write();
         Execution {
-            rare: rare_facts(&analysis, &values),
+            rare: rare_facts(&analysis, &bound, &parameters.values),
             timestamp: match is_write {
                 true => analysis
                     .timestamp
-                    .and_then(|stated| stated.of(&values))
+                    .and_then(|stated| stated.of(&bound))
                     .or(parameters.timestamp),
                 false => None,
             },
@@ -233,17 +233,18 @@ impl ExchangeBuilder {
         let mut batched_nulls = Vec::new();
         let mut largest = Written::default();
         for statement in &batch.statements {
-            let analysis = match statement.query {
-                BatchQuery::Text(text) => self.statements.of_text(text, keyspace),
+            let (analysis, constants) = match statement.query {
+                BatchQuery::Text(text) => self.statements.of_query(text, keyspace),
                 BatchQuery::Prepared(id) => {
                     prepared = true;
-                    self.statements.of_prepared(id.0)
+                    (self.statements.of_prepared(id.0), None)
                 }
             };
+            let bound = constants.as_ref().map_or(statement.values, ValuesBuf::values);
             match &analysis.plan {
                 Some(plan) => {
-                    refused = refused.or(sum.add(plan, Some(&statement.values), &mut self.keys.keys).err());
-                    analysis.note_cells(&statement.values, &mut self.cells);
+                    refused = refused.or(sum.add(plan, Some(&bound), &mut self.keys.keys).err());
+                    analysis.note_cells(&bound, &mut self.cells);
                     let written = Written::of(&analysis, &statement.values);
                     largest = largest.and(written);
                     if written.nulls != 0 {
@@ -421,14 +422,10 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
 
 /// What few executions have of one statement.
 #[inline(always)]
-fn rare_facts(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>> {
+fn rare_facts(analysis: &Analysis, bound: &Values<'_>, sent: &Values<'_>) -> Option<Box<RareFacts>> {
     match analysis.head.kind.is_read() {
-        true => analysis
-            .plan
-            .as_ref()?
-            .listed_rows(values)
-            .map(RareFacts::of_list),
-        false => rare_facts_of_write(analysis, values),
+        true => analysis.plan.as_ref()?.listed_rows(bound).map(RareFacts::of_list),
+        false => rare_facts_of_write(analysis, sent),
     }
 }
 

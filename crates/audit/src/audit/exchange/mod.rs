@@ -171,6 +171,13 @@ pub(crate) struct RareFacts {
     pub(crate) constants: Option<ValuesBuf>,
 }
 
+impl RareFacts {
+    /// Whether values that are bound, or a document, set columns to null.
+    pub(crate) fn writes_nulls(&self) -> bool {
+        self.nulls != 0 || !self.batched_nulls.is_empty() || !self.json_nulls.is_empty()
+    }
+}
+
 /// A statement of a batch, and which of its first 64 values are null.
 pub(crate) type StatementNulls = (Arc<Analysis>, u64);
 

@@ -139,6 +139,8 @@ impl Analysis {
         }
         let analysis = Self::of_plan(template, plan, ids);
         Some(Self {
+            null_columns: null_columns(&statement),
+            timestamp: StatedTimestamp::of_statement(&statement, constants),
             constants: Some(types),
             weight: weight(text, analysis.head.kind) + CONSTANT_WEIGHT * constants.len(),
             ..analysis
@@ -168,7 +170,7 @@ impl Analysis {
             whole_collections: whole_collections(&marker_columns, &plan, &live.schema()),
             marker_columns,
             null_columns: null_columns(statement),
-            timestamp: StatedTimestamp::of_statement(statement),
+            timestamp: StatedTimestamp::of_statement(statement, &[]),
             disagrees,
             ..Self::of_plan(template, plan, ids)
         }
@@ -393,12 +395,13 @@ fn assigned<'s, 'text>(
 pub(crate) enum StatedTimestamp {
     /// The text has it.
     Written(i64),
-    /// It is bound to this marker.
+    /// It is bound to this marker, or is this one of the constants that are bound.
     Bound(usize),
 }
 
 impl StatedTimestamp {
-    fn of_statement(statement: &ast::Statement<'_>) -> Option<Self> {
+    /// What a statement says, of whose constants those are bound.
+    fn of_statement(statement: &ast::Statement<'_>, bound: &[ast::Literal<'_>]) -> Option<Self> {
         let using = match &statement.body {
             ast::Body::Insert(insert) => &insert.using,
             ast::Body::Update(update) => &update.using,
@@ -408,7 +411,10 @@ impl StatedTimestamp {
         };
         match using.timestamp.as_ref()? {
             ast::Term::BindMarker(marker) => Some(Self::Bound(marker.index)),
-            ast::Term::Literal(literal) => literal.text.parse().ok().map(Self::Written),
+            ast::Term::Literal(literal) => match bound.iter().position(|constant| constant == literal) {
+                Some(place) => Some(Self::Bound(place)),
+                None => literal.text.parse().ok().map(Self::Written),
+            },
             _ => None,
         }
     }

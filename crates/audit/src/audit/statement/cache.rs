@@ -143,7 +143,7 @@ impl StatementCache {
         keyspace: Option<&str>,
     ) -> (Arc<Analysis>, Option<ValuesBuf>) {
         let longest = MAX_TEXT_LEN.min(self.live.memory().longest_statement());
-        if text.len() > longest || !TextShape::may_be_select(text) {
+        if text.len() > longest || !TextShape::may_come_again(text) {
             return (self.of_text(text, keyspace), None);
         }
         let hash = self.hashing.hash_one((keyspace, text));

@@ -267,7 +267,7 @@ impl Compiler<'_> {
 }
 
 /// A constant as a value of a type; none where it is none.
-fn constant(literal: &ast::Literal<'_>, cql_type: &CqlType) -> Option<CompiledTerm> {
+pub(super) fn constant(literal: &ast::Literal<'_>, cql_type: &CqlType) -> Option<CompiledTerm> {
     match (literal.kind, cql_type) {
         // No key is a duration, and nothing that is followed takes one.
         (ast::LiteralKind::Duration, CqlType::Duration) => Some(CompiledTerm::Unknown(Fault::NotFollowed)),
