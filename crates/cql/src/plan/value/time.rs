@@ -24,10 +24,9 @@ pub(super) fn timestamp(text: &str) -> Option<i64> {
         _ => (input.offset()?, 0),
     };
     let days = date.days(Clamp::LastDayOfMonth)?;
-    input
-        .0
-        .is_empty()
-        .then_some(days.checked_mul(MILLIS_OF_DAY)?.checked_add(of_day)? - offset)
+    let midnight = days.checked_mul(MILLIS_OF_DAY)?;
+    let milliseconds = midnight.checked_add(of_day)?.checked_sub(offset)?;
+    input.0.is_empty().then_some(milliseconds)
 }
 
 /// Days since 1970 of `2011-02-03`, or of the unsigned number of days that a `date` holds (epoch at 2^31).
@@ -175,7 +174,7 @@ impl Input<'_> {
         }
         let midnight = hour == 24 && minute == 0 && second == 0 && fraction == 0;
         let valid = (hour < 24 || midnight) && minute < 60 && second < 60;
-        valid.then_some(((hour * 60 + minute) * 60 + second) * 1000 + fraction)
+        valid.then(|| ((hour * 60 + minute) * 60 + second) * 1000 + fraction)
     }
 
     /// An offset from UTC in milliseconds: nothing, `Z`, `UTC`, `+01`, `+0100` or `+01:00`, also behind a
@@ -231,6 +230,10 @@ mod tests {
         assert_eq!(timestamp("-1"), Some(-1));
         assert_eq!(timestamp("2011-02-31 00:00"), timestamp("2011-02-28"));
         assert_eq!(timestamp("2011-02-03 25:00"), None);
+        assert_eq!(timestamp("2011-02-03 9223372036854775807:00"), None);
+        let last = "292278994-08-17 07:12:55.807";
+        assert_eq!(timestamp(last), Some(i64::MAX));
+        assert_eq!(timestamp(&format!("{last}-01:00")), None);
         assert_eq!(timestamp("yesterday"), None);
         assert_eq!(timestamp("2011-02-03 é"), None);
     }
