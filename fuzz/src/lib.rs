@@ -24,7 +24,7 @@ use cqlens_proto::types::CqlType;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("envelope", envelope),
     ("segment", segment),
     ("split", split),
@@ -33,6 +33,7 @@ pub const TARGETS: [Target; 9] = [
     ("value", value),
     ("cql", cql),
     ("template", template),
+    ("shape", shape),
     ("work", work),
 ];
 
@@ -136,6 +137,11 @@ pub fn cql(input: &[u8]) {
 /// CQL text.
 pub fn template(input: &[u8]) {
     text::template(&String::from_utf8_lossy(input));
+}
+
+/// CQL text.
+pub fn shape(input: &[u8]) {
+    text::shape(&String::from_utf8_lossy(input));
 }
 
 /// CQL text: steps are counted, not time.

@@ -11,6 +11,15 @@ use super::recording::{self, Recording};
 /// A fuzzer that begins with long inputs gets nowhere.
 const MAX_LEN: usize = 2048;
 
+/// Statements on the tables that the target `shape` plans under.
+const OF_KNOWN_TABLES: [&str; 5] = [
+    "SELECT v FROM ks.t WHERE k IN (1, 2) AND c >= '2026-01-01' AND c < 1795899034450 LIMIT 10",
+    "SELECT v FROM kv WHERE k = 'it''s' AND v > -1 ALLOW FILTERING",
+    "INSERT INTO ks.t (k, c, v, w) VALUES (1, '2026-01-01T00:00:00Z', $$text$$, 1.50) USING TIMESTAMP 5 AND TTL 60",
+    "UPDATE ks.t USING TTL 9 SET v = 'a', w = 1e3 WHERE k = 7 AND c = 0 IF w = NaN",
+    "DELETE FROM kv USING TIMESTAMP 1 WHERE k = ''",
+];
+
 /// The inputs for a target; none for a name that is no target's.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = recording::recordings()
@@ -22,11 +31,14 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
             "request" => bodies(recording, Direction::Request),
             "response" => bodies(recording, Direction::Response),
             "value" => recording.envelopes().iter().flat_map(values).collect(),
-            "cql" | "template" | "work" => recording.envelopes().iter().flat_map(texts).collect(),
+            "cql" | "template" | "shape" | "work" => recording.envelopes().iter().flat_map(texts).collect(),
             _ => Vec::new(),
         })
         .filter(|seed| seed.len() <= MAX_LEN)
         .collect();
+    if target == "shape" {
+        seeds.extend(OF_KNOWN_TABLES.map(|text| text.as_bytes().to_vec()));
+    }
     seeds.sort();
     seeds.dedup();
     seeds

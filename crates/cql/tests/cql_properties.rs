@@ -15,6 +15,7 @@ mod exercise;
 fn ask_everything(text: &str) {
     exercise::text(text);
     exercise::template(text);
+    exercise::shape(text);
     exercise::work(text);
 }
 

@@ -51,6 +51,11 @@ fn a_mutated_statements_template_is_its_own() {
 }
 
 #[test]
+fn a_mutated_statement_shares_the_plan_of_its_shape() {
+    run("shape");
+}
+
+#[test]
 fn a_mutated_statement_costs_no_more_than_its_length() {
     run("work");
 }

@@ -1,8 +1,14 @@
 //! Asks a text for everything that it can be asked for. Nothing in here may panic, whatever the text.
 #![allow(dead_code, clippy::panic, missing_docs)]
 
+use std::sync::LazyLock;
+
+use cqlens_cql::footprint::Keys;
+use cqlens_cql::plan::Plan;
+use cqlens_cql::schema::Schema;
 use cqlens_cql::syntax::ast::Body;
-use cqlens_cql::syntax::{self, Template, Work};
+use cqlens_cql::syntax::{self, Template, TextShape, Work};
+use cqlens_proto::message::Values;
 
 /// Tokens, tree, script: spans lie within the text.
 pub(crate) fn text(text: &str) {
@@ -33,6 +39,36 @@ pub(crate) fn template(text: &str) {
         let again = syntax::parse(&found.text).unwrap_or_else(|error| panic!("{}: {error}", found.text));
         assert_eq!(Template::of(&again, None), found);
     }
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    let schema = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE ks.t (k int, c timestamp, v text, w decimal, PRIMARY KEY (k, c));
+        CREATE TABLE ks.kv (k text PRIMARY KEY, v int);";
+    Schema::from_cql(schema).unwrap_or_else(|errors| panic!("{errors:?}"))
+});
+
+/// The plan of all texts of a shape concludes of this one what its own plan does.
+pub(crate) fn shape(text: &str) {
+    let (Ok(tokens), Ok(statement)) = (syntax::tokens(text), syntax::parse(text)) else {
+        return;
+    };
+    let (keyspace, work) = (Some("ks"), Work::of_text(text));
+    let constants = TextShape::of(text, &tokens, keyspace).constants;
+    let Some((plan, types)) = Plan::of_constants(&statement, keyspace, &SCHEMA, &work, &constants) else {
+        return;
+    };
+    let values = types.values(&constants);
+    let values = values.unwrap_or_else(|| panic!("its own constants are of these types: {text}"));
+    let conclude = |plan: &Plan, values: &Values<'_>| {
+        let mut keys = Keys::new();
+        let executed = plan.execute(Some(values), &mut keys);
+        let keys: Vec<_> = keys.iter().map(|key| key.bytes.to_vec()).collect();
+        (executed, keys, plan.limits(Some(values)))
+    };
+    let own = Plan::of(&statement, keyspace, &SCHEMA);
+    let (shared, concluded) = (conclude(&plan, &values.values()), conclude(&own, &Values::NONE));
+    assert_eq!(shared, concluded, "{text}");
 }
 
 /// What lexer, parser and template may take for each byte of a text.
