@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
     envelope::Flags,
-    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Values, ValuesBuf},
+    message::{Batch, BatchQuery, Query, QueryParameters, QueryResult, Request, Response, Values, ValuesBuf},
 };
 
 use crate::audit::{
@@ -114,38 +114,31 @@ impl ExchangeBuilder {
         raw: &RawExchange,
         session: &Session,
     ) -> Option<Execution> {
-        let (analysis, parameters, prepared) = match request {
+        Some(match request {
             Request::Execute(execute) => {
                 let analysis = self.statements.of_prepared(execute.id.0);
-                (analysis, &execute.parameters, true)
+                self.bind(analysis, execute.parameters.values, &execute.parameters, true)
             }
-            Request::Query(query) => {
-                let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
-                let (analysis, constants) = self.statements.of_query(query.query, keyspace.as_deref());
-                if let Some(constants) = constants {
-                    return Some(self.bind_constants(analysis, constants, &query.parameters));
-                }
-                (analysis, &query.parameters, false)
-            }
+            Request::Query(query) => self.query(query, raw, session),
             Request::Batch(batch) => {
                 let keyspace = keyspace_of(batch.keyspace, raw, session);
-                return Some(self.batch(batch, keyspace.as_deref()));
+                self.batch(batch, keyspace.as_deref())
             }
             _ => return None,
-        };
-        Some(self.bind(analysis, parameters.values, parameters, prepared))
+        })
     }
 
-    /// A query whose constants are bound to the plan of its shape.
+    /// A text, whose constants may be what is bound. Out of line: what is prepared comes more often.
     #[inline(never)]
-    fn bind_constants(
-        &mut self,
-        analysis: Arc<Analysis>,
-        constants: ValuesBuf,
-        parameters: &QueryParameters<'_>,
-    ) -> Execution {
-        let mut execution = self.bind(analysis, constants.values(), parameters, false);
-        execution.rare.get_or_insert_default().constants = Some(constants);
+    fn query(&mut self, query: &Query<'_>, raw: &RawExchange, session: &Session) -> Execution {
+        let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
+        let (analysis, constants) = self.statements.of_query(query.query, keyspace.as_deref());
+        let sent = query.parameters.values;
+        let bound = constants.as_ref().map_or(sent, ValuesBuf::values);
+        let mut execution = self.bind(analysis, bound, &query.parameters, false);
+        if constants.is_some() {
+            execution.rare.get_or_insert_default().constants = constants;
+        }
         execution
     }
 
