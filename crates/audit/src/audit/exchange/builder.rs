@@ -119,7 +119,10 @@ impl ExchangeBuilder {
                 let analysis = self.statements.of_prepared(execute.id.0);
                 self.bind(analysis, execute.parameters.values, &execute.parameters, true)
             }
-            Request::Query(query) => self.query(query, raw, session),
+            Request::Query(query) => {
+                let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
+                self.query(query, keyspace.as_deref())
+            }
             Request::Batch(batch) => {
                 let keyspace = keyspace_of(batch.keyspace, raw, session);
                 self.batch(batch, keyspace.as_deref())
@@ -130,9 +133,8 @@ impl ExchangeBuilder {
 
     /// A text, whose constants may be what is bound. Out of line: what is prepared comes more often.
     #[inline(never)]
-    fn query(&mut self, query: &Query<'_>, raw: &RawExchange, session: &Session) -> Execution {
-        let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
-        let (analysis, constants) = self.statements.of_query(query.query, keyspace.as_deref());
+    fn query(&mut self, query: &Query<'_>, keyspace: Option<&str>) -> Execution {
+        let (analysis, constants) = self.statements.of_text(query.query, keyspace);
         let sent = query.parameters.values;
         let bound = constants.as_ref().map_or(sent, ValuesBuf::values);
         let mut execution = self.bind(analysis, bound, &query.parameters, false);
@@ -153,11 +155,9 @@ impl ExchangeBuilder {
         };
         let keyspace = keyspace.as_deref();
         let mut execution = match &head.message {
+            Request::Query(query) if head.is_text_whole => self.query(query, keyspace),
             Request::Query(query) => {
-                let analysis = match head.is_text_whole {
-                    true => self.statements.of_text(query.query, keyspace),
-                    false => self.statements.of_cut_text(query.query),
-                };
+                let analysis = self.statements.of_cut_text(query.query);
                 self.bind(analysis, query.parameters.values, &query.parameters, false)
             }
             Request::Batch(batch) => self.batch(batch, keyspace),
@@ -227,7 +227,7 @@ impl ExchangeBuilder {
         let mut largest = Written::default();
         for statement in &batch.statements {
             let (analysis, constants) = match statement.query {
-                BatchQuery::Text(text) => self.statements.of_query(text, keyspace),
+                BatchQuery::Text(text) => self.statements.of_text(text, keyspace),
                 BatchQuery::Prepared(id) => {
                     prepared = true;
                     (self.statements.of_prepared(id.0), None)

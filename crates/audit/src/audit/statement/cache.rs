@@ -121,37 +121,19 @@ impl StatementCache {
         Arc::new(Analysis::cut(text, &mut self.ids))
     }
 
-    /// The analysis of a statement that is sent as text.
-    pub(crate) fn of_text(&mut self, text: &str, keyspace: Option<&str>) -> Arc<Analysis> {
-        let hash = self.hashing.hash_one((keyspace, text));
-        if let Some(known) = self.known(hash, text, keyspace) {
-            return known;
-        }
-        let again = text.len() <= MAX_TEXT_LEN && self.has_come_before(hash);
-        let analysis = Arc::new(self.analyse(text, None, keyspace, None));
-        if again {
-            self.keep_text(hash, text, keyspace, &analysis);
-        }
-        analysis
-    }
-
-    /// The analysis of a query, and its constants, where the analysis is that of all texts of its shape: then
-    /// they are what is bound.
-    pub(crate) fn of_query(
+    /// The analysis of a statement that is sent as text; and the constants of the text, where the analysis is
+    /// that of all texts of its shape: then they are what is bound.
+    pub(crate) fn of_text(
         &mut self,
         text: &str,
         keyspace: Option<&str>,
     ) -> (Arc<Analysis>, Option<ValuesBuf>) {
-        let longest = MAX_TEXT_LEN.min(self.live.memory().longest_statement());
-        if text.len() > longest || !TextShape::may_come_again(text) {
-            return (self.of_text(text, keyspace), None);
-        }
         let hash = self.hashing.hash_one((keyspace, text));
         if let Some(known) = self.known(hash, text, keyspace) {
             return (known, None);
         }
-        let again = self.has_come_before(hash);
-        let tokens = syntax::tokens(text).ok();
+        let again = text.len() <= MAX_TEXT_LEN && self.has_come_before(hash);
+        let tokens = self.may_share(text).then(|| syntax::tokens(text).ok()).flatten();
         if let Some(tokens) = tokens.as_deref().filter(|_| !again)
             && let Some((analysis, constants)) = self.of_shape(text, tokens, keyspace)
         {
@@ -162,6 +144,12 @@ impl StatementCache {
             self.keep_text(hash, text, keyspace, &analysis);
         }
         (analysis, None)
+    }
+
+    /// Whether it is worth while to look at the shape of a text.
+    fn may_share(&self, text: &str) -> bool {
+        let longest = MAX_TEXT_LEN.min(self.live.memory().longest_statement());
+        text.len() <= longest && TextShape::may_come_again(text)
     }
 
     fn known(&self, hash: u64, text: &str, keyspace: Option<&str>) -> Option<Arc<Analysis>> {
@@ -537,11 +525,11 @@ mod tests {
             list_of_constants(),
         ] {
             let mut statements = StatementCache::new(Arc::clone(&live));
-            statements.of_query(&text, None);
+            statements.of_text(&text, None);
             let before = statements.bytes;
             let taken = allocation_counter::measure(|| {
                 // Of the same shape.
-                statements.of_query(&text.replace('1', "2"), None);
+                statements.of_text(&text.replace('1', "2"), None);
             });
             let (taken, weight) = (
                 usize::try_from(taken.bytes_current).unwrap(),
@@ -563,7 +551,7 @@ mod tests {
         let mut statements = StatementCache::new(live(Memory::default()));
         let keyspace = Some("k");
         let mut query = |text: &str| {
-            let (analysis, constants) = statements.of_query(text, keyspace);
+            let (analysis, constants) = statements.of_text(text, keyspace);
             let mut keys = Keys::new();
             let none = ValuesBuf::default();
             let values = constants.as_ref().unwrap_or(&none).values();
@@ -595,8 +583,8 @@ mod tests {
         let (own, is_shared, keys) = query(&text(3));
         assert_eq!((own.id, is_shared, keys), (first.id, false, of(3)));
         // In another keyspace it is another table.
-        assert_ne!(statements.of_query(&text(4), Some("other")).0.id, first.id);
-        assert_ne!(statements.of_query(&text(5), Some("other")).0.id, first.id);
+        assert_ne!(statements.of_text(&text(4), Some("other")).0.id, first.id);
+        assert_ne!(statements.of_text(&text(5), Some("other")).0.id, first.id);
     }
 
     #[test]
@@ -619,7 +607,7 @@ mod tests {
                 );
                 // Of each shape three texts: from the second on they share an analysis.
                 let selected = "a, ".repeat(number as usize / 3);
-                statements.of_query(&format!("SELECT {selected}c FROM k.t WHERE a = {number}"), None);
+                statements.of_text(&format!("SELECT {selected}c FROM k.t WHERE a = {number}"), None);
                 assert!(part.used() <= part.limit(), "{} of {}", part.used(), part.limit());
             }
             assert!(part.evicted() > 0);
@@ -641,7 +629,7 @@ mod tests {
         let taken = allocation_counter::measure(|| {
             let unparsed = texts
                 .each_ref()
-                .map(|text| statements.of_text(text, None).unparsed);
+                .map(|text| statements.of_text(text, None).0.unparsed);
             assert_eq!(unparsed, [false, true, true]);
         });
         assert!(
@@ -674,7 +662,7 @@ mod tests {
             format!("USE {name}"),
             "SELECT a FROM t".to_owned(),
         ] {
-            let analysis = statements.of_text(&text, Some(&name));
+            let (analysis, _) = statements.of_text(&text, Some(&name));
             assert!(
                 length(&analysis) < 4_000,
                 "{}: {}",
@@ -687,7 +675,7 @@ mod tests {
     #[test]
     fn what_nests_too_deeply_is_too_complex_and_what_is_wrong_is_not() {
         let mut statements = StatementCache::new(Arc::new(Live::default()));
-        let mut unknown = |text: &str| statements.of_text(text, None).unknown;
+        let mut unknown = |text: &str| statements.of_text(text, None).0.unknown;
         let nested = format!("SELECT a FROM t WHERE k = {}", "[".repeat(1_000));
         assert_eq!(unknown(&nested), Some(Reason::StatementTooComplex));
         let digits = format!("SELECT {}n FROM t", "1".repeat(1 << 18));
