@@ -62,7 +62,7 @@ impl Plan {
         work: &Work,
         constants: &[Literal<'_>],
     ) -> Option<(Self, ConstantTypes)> {
-        if !statement.bind_markers.is_empty() || operands(&statement.body)?.len() != constants.len() {
+        if !statement.bind_markers.is_empty() || whole_constants(&statement.body)?.len() != constants.len() {
             return None;
         }
         let bound = BoundConstants::new(constants);
@@ -86,45 +86,46 @@ impl Plan {
 }
 
 /// The constants that are values of their own: of columns that are written, or compared as a whole, and of
-/// what stands behind `USING`, `LIMIT` and `PER PARTITION LIMIT`. None of a statement that neither reads nor writes rows, and of batches.
-fn operands<'s, 'text>(body: &'s Body<'text>) -> Option<Vec<&'s Literal<'text>>> {
-    let mut operands = Operands(Vec::new());
+/// what stands behind `USING`, `LIMIT` and `PER PARTITION LIMIT`. None for batches, and for statements that
+/// neither read nor write rows.
+fn whole_constants<'s, 'text>(body: &'s Body<'text>) -> Option<Vec<&'s Literal<'text>>> {
+    let mut whole = WholeConstants(Vec::new());
     match body {
         Body::Select(select) => {
-            operands.add_compared(&select.where_clause.relations);
-            operands.add(&select.per_partition_limit);
-            operands.add(&select.limit);
+            whole.add_compared(&select.where_clause.relations);
+            whole.add(&select.per_partition_limit);
+            whole.add(&select.limit);
         }
         Body::Insert(insert) => {
             if let InsertSource::Values { values, .. } = &insert.source {
-                operands.add(values);
+                whole.add(values);
             }
-            operands.add_using(&insert.using);
+            whole.add_using(&insert.using);
         }
         Body::Update(update) => {
-            operands.add_using(&update.using);
+            whole.add_using(&update.using);
             for assignment in &update.assignments {
                 use AssignmentOperation::{Add, Set, Subtract};
                 if let Set(value) | Add(value) | Subtract(value) = &assignment.operation {
-                    operands.add([value]);
+                    whole.add([value]);
                 }
             }
-            operands.add_compared(&update.where_clause.relations);
-            operands.add_conditions(update.condition.as_ref());
+            whole.add_compared(&update.where_clause.relations);
+            whole.add_conditions(update.condition.as_ref());
         }
         Body::Delete(delete) => {
-            operands.add_using(&delete.using);
-            operands.add_compared(&delete.where_clause.relations);
-            operands.add_conditions(delete.condition.as_ref());
+            whole.add_using(&delete.using);
+            whole.add_compared(&delete.where_clause.relations);
+            whole.add_conditions(delete.condition.as_ref());
         }
         _ => return None,
     }
-    Some(operands.0)
+    Some(whole.0)
 }
 
-struct Operands<'s, 'text>(Vec<&'s Literal<'text>>);
+struct WholeConstants<'s, 'text>(Vec<&'s Literal<'text>>);
 
-impl<'s, 'text> Operands<'s, 'text> {
+impl<'s, 'text> WholeConstants<'s, 'text> {
     fn add(&mut self, terms: impl IntoIterator<Item = &'s Term<'text>>) {
         self.0.extend(terms.into_iter().filter_map(|term| match term {
             Term::Literal(literal) => Some(literal),
