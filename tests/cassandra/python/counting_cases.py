@@ -13,9 +13,9 @@ UUID = "50554d6e-29bb-11e5-b345-feff819cdc9f"
 OF_ONE = (
     "w_bound w_named w_partly w_ttl w_ttl_named w_ttl_unset w_timestamp w_json w_unset w_lwt w_lwt_again w_lwt_if "
     "w_lwt_in w_lwt_exists w_text_batch w_batch w_batch_same w_batch_null w_batch_condition w_other w_delete w_delete_in "
-    "w_added w_sum w_negative"
+    "w_added w_sum w_negative w_shape w_shape_batch"
 ).split()
-OF_TWO = "w_two w_two_literal w_two_null w_two_in w_two_empty w_two_batch".split()
+OF_TWO = "w_two w_two_literal w_two_null w_two_in w_two_empty w_two_batch w_two_shape".split()
 OF_DEEP = "w_static w_static_insert w_static_if w_deep w_clustering_in w_clustering_none".split()
 
 
@@ -164,6 +164,25 @@ def partly_literal(app):
     app.exact("w_two_in", 2, app.prepare("UPDATE two SET w_two_in = ? WHERE a IN (1, 2) AND b = ? AND c = 1"), (1, "x"))
     app.refused("w_two_null", app.prepare("UPDATE two SET w_two_null = 1 WHERE a = 1 AND b = ? AND c = 1"), (None,))
     app.exact("w_partly", 1, app.prepare("INSERT INTO one (w_partly, k) VALUES (?, 5)"), (1,))
+
+
+def shapes(app):
+    """Texts that differ in their constants alone."""
+    for number in range(6):
+        app.exact("r_shape", 1, f"SELECT v AS r_shape FROM one WHERE k = {number}")
+        listed = f"SELECT v AS r_shape_in FROM one WHERE k IN ({number}, {number % 3}, 4)"
+        app.exact("r_shape_in", len({number, number % 3, 4}), listed)
+        of_two = f"a = {number} AND b = 'it''s {number}' AND c > {number} LIMIT {number + 1}"
+        app.exact("r_shape_two", 1, f"SELECT v AS r_shape_two FROM two WHERE {of_two}")
+        between = f"SELECT v AS r_shape_between FROM deep WHERE k = {number} AND c1 > 3 AND c1 < {number}"
+        app.exact("r_shape_between", 1 if number > 3 else 0, between)
+        app.exact("w_shape", 1, f"INSERT INTO one (k, w_shape) VALUES ({number}, 1) USING TIMESTAMP {number + 1}")
+        in_both = f"UPDATE two SET w_two_shape = {number} WHERE a IN ({number}, 3) AND b = 'x' AND c = {number}"
+        app.exact("w_two_shape", len({number, 3}), in_both)
+        rows = [(number, 1), (number + 1, 2), (number, 3)]
+        inserts = [f"INSERT INTO one (k, w_shape_batch) VALUES ({key}, {value})" for key, value in rows]
+        app.exact("w_shape_batch", 2, batch(*inserts))
+    app.refused("r_shape", "SELECT v AS r_shape FROM one WHERE k = 99999999999")
 
 
 def functions(app):
@@ -350,6 +369,6 @@ def ids(app):
 
 
 STEPS = (
-    tables, values, in_lists, clustering, pages, partly_literal, functions, tokens, json_inserts, batches, before_the_key,
+    tables, values, in_lists, clustering, pages, partly_literal, shapes, functions, tokens, json_inserts, batches, before_the_key,
     conditions, deletes, statics, views, changed_tables, ids,
 )  # fmt: skip
