@@ -231,7 +231,7 @@ fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// 180 bytes of statement with literals, for a table of which [`ORDERS`] tells.
+/// A statement of 180 bytes with literals, on the table of [`ORDERS`].
 const ONE_CUSTOMER: &str = "SELECT order_id, booked, amount, currency, customer, note FROM shop.orders_by_customer \
      WHERE customer = 'customer-0000000001234567' AND booked >= '2026-11-21 00:00:00+0000' LIMIT 50";
 

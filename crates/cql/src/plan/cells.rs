@@ -29,7 +29,7 @@ pub(super) struct CellPlan {
     row: Option<Vec<CompiledTerm>>,
     /// The constants of an INSERT.
     constants: Vec<CompiledTerm>,
-    /// Whether they are what is bound, and nothing else is.
+    /// Whether the constants are bound to the plan, as markers; then no other values are.
     are_bound: bool,
     columns: Vec<PlannedColumn>,
     /// How many of the primary key's columns are the partition key, where a partition has several rows.

@@ -36,7 +36,7 @@ impl ConstantTypes {
         for (cql_type, constant) in self.0.iter().zip(constants) {
             values.push(match cql_type {
                 Some(cql_type) => Some(parsed(cql_type, constant)?),
-                // Nobody asks for it.
+                // Planning did not read it, so no execution does.
                 None => None,
             });
         }
@@ -45,10 +45,11 @@ impl ConstantTypes {
     }
 }
 
-fn parsed(cql_type: &CqlType, constant: &Literal<'_>) -> Option<Vec<u8>> {
-    let is_host_name = *cql_type == CqlType::Inet && value::is_host_name(constant);
-    let bytes = value::parse(cql_type, constant).filter(|_| !is_host_name)?;
-    value::is_valid(cql_type, &bytes).then_some(bytes)
+fn parsed(cql_type: &CqlType, constant: &Literal<'_>) -> Option<Box<[u8]>> {
+    match compile::constant(constant, cql_type)? {
+        CompiledTerm::Constant(bytes) if value::is_valid(cql_type, &bytes) => Some(bytes),
+        _ => None,
+    }
 }
 
 impl Plan {
@@ -73,7 +74,11 @@ impl Plan {
             constants: Some(&bound),
         };
         let plan = Self::of_text(&text, schema);
-        if let Some(timestamp) = stated_timestamp(&statement.body) {
+        let timestamp = statement
+            .body
+            .written_using()
+            .and_then(|using| using.timestamp.as_ref());
+        if let Some(Term::Literal(timestamp)) = timestamp {
             bound.bound(
                 timestamp,
                 &CqlType::BigInt,
@@ -160,19 +165,6 @@ impl<'s, 'text> WholeConstants<'s, 'text> {
     }
 }
 
-fn stated_timestamp<'s, 'text>(body: &'s Body<'text>) -> Option<&'s Literal<'text>> {
-    let using = match body {
-        Body::Insert(insert) => &insert.using,
-        Body::Update(update) => &update.using,
-        Body::Delete(delete) => &delete.using,
-        _ => return None,
-    };
-    match &using.timestamp {
-        Some(Term::Literal(literal)) => Some(literal),
-        _ => None,
-    }
-}
-
 /// The constants of a statement that is being planned, taken for markers.
 #[derive(Debug)]
 pub(super) struct BoundConstants<'t> {
@@ -210,12 +202,9 @@ impl<'t> BoundConstants<'t> {
             self.depend();
             return compiled;
         };
-        let is_as_before = match &mut self.types.borrow_mut()[index] {
-            Some(before) => before == cql_type,
-            first => {
-                *first = Some(cql_type.clone());
-                true
-            }
+        let is_as_before = {
+            let known = &mut self.types.borrow_mut()[index];
+            known.get_or_insert_with(|| cql_type.clone()) == cql_type
         };
         if !is_as_before || is_nested(cql_type) || !value::is_valid(cql_type, bytes) {
             self.depend();

@@ -27,7 +27,7 @@ pub use cut::cut_name;
 pub use error::{Expected, ParseError, ParseErrorKind};
 pub use keyword::{Keyword, KeywordClass};
 pub use lexer::MAX_TOKENS;
-pub use lexer::{tokens, tokens_within};
+pub use lexer::tokens;
 pub use parse::{MAX_DEPTH, parse, parse_tokens, parse_with_shared_markers, parse_within};
 pub use script::{ScriptPart, script, statements};
 pub use span::Span;

@@ -3,7 +3,7 @@
 use super::ast::Statement;
 use super::cqlsh;
 use super::lexer::Lexer;
-use super::parse::parse_tokens;
+use super::parse::parse_counted;
 use super::{Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind, Work};
 
 /// The statements of a CQL script in order, each with the place that it takes, without its semicolon.
@@ -75,7 +75,7 @@ impl<'text> Iterator for Script<'text> {
             let last = tokens[tokens.len() - 2].span;
             let span = first.span.to(last);
             let (span, statement) = match error {
-                None => (span, parse_tokens(self.text, &tokens, &Work::of_text(self.text))),
+                None => (span, parse_counted(self.text, &tokens, &Work::of_text(self.text))),
                 Some(error) => (span.to(error.span), Err(error)),
             };
             return Some((span, ScriptPart::Statement(statement)));

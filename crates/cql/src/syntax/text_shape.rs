@@ -1,7 +1,7 @@
 //! What texts share that differ in nothing but their constants.
 
 use super::Token;
-use super::ast::{Literal, LiteralKind};
+use super::ast::Literal;
 use super::parse::literal_kind;
 
 /// A text taken apart: its constants, and all the rest.
@@ -32,7 +32,7 @@ impl<'text> TextShape<'text> {
             };
             let span = token.span;
             key.extend_from_slice(between(text, end, span.start));
-            key.extend([CONSTANT, number(kind)]);
+            key.extend([CONSTANT, kind as u8]);
             constants.push(Literal {
                 kind,
                 text: span.of(text),
@@ -61,18 +61,6 @@ fn between(text: &str, start: u32, end: u32) -> &[u8] {
     text.as_bytes()
         .get(start as usize..end as usize)
         .unwrap_or_default()
-}
-
-const fn number(kind: LiteralKind) -> u8 {
-    match kind {
-        LiteralKind::String => 0,
-        LiteralKind::Integer => 1,
-        LiteralKind::Float => 2,
-        LiteralKind::Boolean => 3,
-        LiteralKind::Duration => 4,
-        LiteralKind::Uuid => 5,
-        LiteralKind::Hex => 6,
-    }
 }
 
 #[cfg(test)]

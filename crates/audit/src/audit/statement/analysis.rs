@@ -402,14 +402,7 @@ pub(crate) enum StatedTimestamp {
 impl StatedTimestamp {
     /// What a statement says, of whose constants those are bound.
     fn of_statement(statement: &ast::Statement<'_>, bound: &[ast::Literal<'_>]) -> Option<Self> {
-        let using = match &statement.body {
-            ast::Body::Insert(insert) => &insert.using,
-            ast::Body::Update(update) => &update.using,
-            ast::Body::Delete(delete) => &delete.using,
-            ast::Body::Batch(batch) => &batch.using,
-            _ => return None,
-        };
-        match using.timestamp.as_ref()? {
+        match statement.body.written_using()?.timestamp.as_ref()? {
             ast::Term::BindMarker(marker) => Some(Self::Bound(marker.index)),
             ast::Term::Literal(literal) => match bound.iter().position(|constant| constant == literal) {
                 Some(place) => Some(Self::Bound(place)),

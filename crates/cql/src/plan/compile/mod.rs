@@ -58,9 +58,10 @@ impl Compiler<'_> {
         match term {
             ast::Term::Literal(literal) => {
                 let compiled = constant(literal, cql_type);
-                if let Some(constants) = self.constants {
-                    return constants.bound(literal, cql_type, compiled).ok_or_else(misfit);
-                }
+                let compiled = match self.constants {
+                    Some(constants) => constants.bound(literal, cql_type, compiled),
+                    None => compiled,
+                };
                 compiled.ok_or_else(misfit)
             }
             ast::Term::Null(_) if *cql_type == CqlType::Counter => Err(misfit()),

@@ -90,6 +90,20 @@ pub enum Body<'text> {
     Other(Other<'text>),
 }
 
+impl<'text> Body<'text> {
+    /// What stands behind `USING` of a write, of the batch as a whole for a batch.
+    #[must_use]
+    pub const fn written_using(&self) -> Option<&Using<'text>> {
+        match self {
+            Self::Insert(insert) => Some(&insert.using),
+            Self::Update(update) => Some(&update.using),
+            Self::Delete(delete) => Some(&delete.using),
+            Self::Batch(batch) => Some(&batch.using),
+            _ => None,
+        }
+    }
+}
+
 impl Statement<'_> {
     /// What kind of statement this is.
     #[must_use]

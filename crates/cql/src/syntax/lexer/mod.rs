@@ -162,11 +162,7 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
 }
 
 /// As [`tokens`], with the steps taken from `work`.
-///
-/// # Errors
-///
-/// Those of [`tokens`].
-pub fn tokens_within(text: &str, work: &Work) -> Result<Vec<Token>, ParseError> {
+pub(super) fn tokens_within(text: &str, work: &Work) -> Result<Vec<Token>, ParseError> {
     let mut lexer = Lexer::new(text)?;
     let cut = all_tokens(&mut lexer, text);
     work.spend(lexer.steps());

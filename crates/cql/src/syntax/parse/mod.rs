@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Statement<'_>, ParseError> {
 ///
 /// Those of [`parse`].
 pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'text>, ParseError> {
-    parse_tokens(text, &lexer::tokens_within(text, work)?, work)
+    parse_counted(text, &lexer::tokens_within(text, work)?, work)
 }
 
 /// As [`parse_within`], for a server to which a named marker is one marker however often it occurs
@@ -64,12 +64,22 @@ pub fn parse_with_shared_markers<'text>(
     statement(Parser::sharing_names(text, &tokens), text, work)
 }
 
-/// As [`parse_within`], of a text that was cut into `tokens` before.
+/// As [`parse_within`], of a text that was cut into `tokens` before; the steps which that took are counted too.
 ///
 /// # Errors
 ///
 /// Those of [`parse`].
 pub fn parse_tokens<'text>(
+    text: &'text str,
+    tokens: &[Token],
+    work: &Work,
+) -> Result<Statement<'text>, ParseError> {
+    work.spend(text.len() as u64);
+    parse_counted(text, tokens, work)
+}
+
+/// The same, where the steps are counted already.
+pub(super) fn parse_counted<'text>(
     text: &'text str,
     tokens: &[Token],
     work: &Work,
