@@ -12,7 +12,7 @@ use crate::support::process::Supervised;
 use crate::support::tap::{Recording, Tap, assert_passed_unchanged};
 use crate::support::{available, cache};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(120);
 
 fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()

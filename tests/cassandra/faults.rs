@@ -15,6 +15,7 @@ use crate::{
         available,
         cassandra::{Cassandra, Options},
         proxy::Proxy,
+        with_everything,
     },
     wire::{LIMIT, envelope, query, report},
 };
@@ -53,6 +54,9 @@ fn answer(client: &mut TcpStream) -> Vec<u8> {
 
 #[test]
 fn a_node_that_stands_still_is_killed_and_comes_back() {
+    if !with_everything("the faults of a real node") {
+        return;
+    }
     let options = Options::default();
     let Some(mut node) = available("the faults of a real node", Cassandra::start(&options)) else {
         return;

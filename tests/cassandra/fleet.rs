@@ -10,15 +10,12 @@ use tokio::runtime::Runtime;
 
 use crate::{
     rehearsal::{LOGIN, log_in},
-    support::{
-        available,
-        cassandra::{Cassandra, Options},
-        proxy::{Proxy, free_address},
-    },
+    shared,
+    support::proxy::{Proxy, free_address},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const SCHEMA: &str = include_str!("../../crates/fleet/src/cassandra/schema.cql");
 const KEYSPACE: &str =
     "CREATE KEYSPACE fleet WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1};
@@ -106,8 +103,7 @@ impl Fleet {
 
 #[test]
 fn a_fleet_writes_to_cassandra_as_cqlens_itself_would_have_it() {
-    let options = Options::default().with("authenticator", "PasswordAuthenticator");
-    let Some(store) = available("Cassandra 5.0", Cassandra::start(&options)) else {
+    let Some(store) = shared::with_password() else {
         return;
     };
     let store = store.nodes()[0].address;

@@ -22,7 +22,7 @@ fn pages_sweeps_and_repetitions_are_what_the_program_asked_for() {
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &options);
     let arguments = vec![proxy.address.ip().to_string(), proxy.address.port().to_string()];
     let asked = python.run_with(arguments);
-    let ended = proxy.stop(Duration::from_secs(60));
+    let ended = proxy.stop(Duration::from_secs(300));
     assert_eq!(ended.code, 0, "{}", ended.log);
     let asked: Value = serde_json::from_str(&asked[0]).unwrap();
     let report: Value = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();

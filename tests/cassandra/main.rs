@@ -1,8 +1,11 @@
 //! What only a real Cassandra and real drivers can tell: that they do not notice the proxy, and that the
 //! report agrees with what was asked for.
 //!
-//! One node serves all tests of this binary; each driver run has a keyspace of its own. Where Java, Maven,
-//! Python or Go is missing the tests say so and pass, except where `CI=true`.
+//! The clusters of `shared.rs` serve all tests of this binary but those that stop or fill nodes; each driver run has a
+//! keyspace of its own. Where Java, Maven, Python or Go is missing the tests say so and pass, except where `CI=true`.
+//!
+//! `cargo test --test cassandra` is what runs at every landing. With `CQLENS_RING=3` it is all: each driver in all of its
+//! versions and with all compressions, all servers, outages, the longest loads. What the former leaves out, it names.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -56,32 +59,10 @@ mod report;
 mod ring;
 mod scenarios;
 mod sequences;
+mod shared;
 mod shop;
 mod sniffing;
 mod tls;
 mod trace_sample;
 
-use std::sync::LazyLock;
-
-use support::cassandra::{Cassandra, Options};
-use support::{Missing, available};
-
-/// The node of this test binary, which warns from 10 tombstones on, and knows functions and SASI; it stops
-/// when the process ends. A failed start fails the first test and, without another attempt, the others.
-fn node() -> Option<&'static Cassandra> {
-    static SHARED: LazyLock<Result<Cassandra, Missing>> = LazyLock::new(|| {
-        let options = Options::default()
-            .with("tombstone_warn_threshold", "10")
-            .with("user_defined_functions_enabled", "true")
-            .with("sasi_indexes_enabled", "true");
-        Cassandra::start(&options)
-    });
-    let cluster = available("a test on a real node", SHARED.as_ref().map_err(Clone::clone))?;
-    // Shown with a failing test only.
-    println!(
-        "the node is {}, its log {}",
-        cluster.address(),
-        cluster.nodes()[0].log_path().display()
-    );
-    Some(cluster)
-}
+use shared::node;

@@ -5,15 +5,18 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::drivers::certificates::Certificates;
+use serde_json::Value;
+
+use crate::drivers::{certificates::Certificates, place::DATA_CENTER, run::in_order};
+use crate::shared;
 use crate::support::available;
-use crate::support::cassandra::{Cassandra, Options, loopback::free_addresses};
+use crate::support::cassandra::loopback::free_addresses;
 use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What TLS could change, and what leads to all nodes.
 const CHECKS: &str = "connect,ddl,prepared,blob,token-aware,in-flight,connections";
@@ -23,20 +26,10 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
     let Some(python) = available("the Python driver", Driver::python("matrix.py")) else {
         return;
     };
-    let certificates = Certificates::make();
-    let options = Options {
-        nodes: 3,
-        ..Options::default()
-    };
-    let options = options.with(
-        "client_encryption_options",
-        &certificates.encryption_options_of_each(),
-    );
-    let Some(cluster) = available("a ring with TLS", Cassandra::start(&options)) else {
-        return;
-    };
+    let certificates = shared::certificates();
+    let Some(cluster) = shared::ring() else { return };
     let nodes: Vec<SocketAddr> = cluster.nodes().iter().map(|node| node.address).collect();
-    assert_a_certificate_is_for_one_node(&nodes, &certificates);
+    assert_a_certificate_is_for_one_node(&nodes, certificates);
 
     let listeners = free_addresses(nodes.len(), nodes[0].port());
     let pairs: Vec<String> = nodes
@@ -47,7 +40,7 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
     let upstream = nodes[0].to_string();
     let elsewhere = format!("127.255.255.{{n}}:{}", nodes[0].port());
     let (shown, key) = (certificates.server(), certificates.server_key());
-    let to_nodes = to_nodes(&certificates);
+    let to_nodes = to_nodes(certificates);
     let mut arguments = vec![
         "--topology",
         "cluster",
@@ -65,19 +58,19 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
         proxy.wait_for_log(&format!("forwarding to a node listen={listener}"));
     }
 
-    let direct = seen(&python, &nodes, &certificates, "tls_direct");
+    let direct = seen(&python, &nodes, certificates, "tls_direct");
     assert_eq!(direct.len(), CHECKS.split(',').count(), "{direct:#?}");
     assert!(
         direct.iter().all(|line| line.contains(r#""passed""#)),
         "{direct:#?}"
     );
-    assert_eq!(seen(&python, &listeners, &certificates, "tls_behind"), direct);
+    assert_eq!(seen(&python, &listeners, certificates, "tls_behind"), direct);
     let ended = proxy.stop(LIMIT);
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(!ended.log.contains("no TLS"), "{}", ended.log);
 }
 
-/// What a program of the matrix says, with the same names for whichever nodes and keyspace it had.
+/// What a program of the matrix says, with the same names in the same order for whichever nodes and keyspace it had.
 fn seen(python: &Driver, nodes: &[SocketAddr], certificates: &Certificates, keyspace: &str) -> Vec<String> {
     let arguments = [
         format!("host={}", nodes[0].ip()),
@@ -87,7 +80,7 @@ fn seen(python: &Driver, nodes: &[SocketAddr], certificates: &Certificates, keys
         format!("keyspace={keyspace}"),
         "replication=1".to_owned(),
         "nodes=3".to_owned(),
-        "dc=datacenter1".to_owned(),
+        format!("dc={DATA_CENTER}"),
         format!("checks={CHECKS}"),
         format!("ca={}", certificates.authority()),
         format!("cert={}", certificates.client()),
@@ -100,7 +93,12 @@ fn seen(python: &Driver, nodes: &[SocketAddr], certificates: &Certificates, keys
             line.replace(&node.ip().to_string(), &format!("node{}", index + 1))
         })
     };
-    lines.into_iter().map(renamed).collect()
+    let in_one_order = |line: String| {
+        let mut line: Value = serde_json::from_str(&line).unwrap();
+        line["detail"] = in_order(line["detail"].take());
+        line.to_string()
+    };
+    lines.into_iter().map(renamed).map(in_one_order).collect()
 }
 
 /// What a proxy is told of TLS to the nodes; it looks for their addresses in their certificates unless it is

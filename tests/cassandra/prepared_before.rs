@@ -30,7 +30,7 @@ fn statements_prepared_before_the_proxy_are_looked_up() {
     let options = ["--window", "3600s", "--report", report_file.to_str().unwrap()];
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &options);
     let asked = python.run_with(arguments(&[node.address(), proxy.address]));
-    let ended = proxy.stop(Duration::from_secs(60));
+    let ended = proxy.stop(Duration::from_secs(300));
     assert_eq!(ended.code, 0, "{}", ended.log);
 
     let asked: Value = serde_json::from_str(&asked[0]).unwrap();

@@ -5,10 +5,10 @@ use std::{thread, time::Duration};
 use serde_json::Value;
 
 use crate::node;
-use crate::support::available;
 use crate::support::cassandra::Cassandra;
 use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
+use crate::support::{available, with_everything};
 
 /// An application for a bit more than a minute through a proxy of its own: how many statements were refused
 /// and how many served, whom the report names, and the lines of log that name a client.
@@ -19,7 +19,7 @@ fn run(python: &Driver, node: &Cassandra, share: &str) -> (u64, u64, Vec<(String
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &options);
     let (host, port) = (proxy.address.ip().to_string(), proxy.address.port().to_string());
     let asked = python.run_with(vec![host, port, "75".to_owned(), share.to_owned()]);
-    let ended = proxy.stop(Duration::from_secs(60));
+    let ended = proxy.stop(Duration::from_secs(300));
     assert_eq!(ended.code, 0, "{}", ended.log);
     let asked: Value = serde_json::from_str(&asked[0]).unwrap();
     let report: Value = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();
@@ -37,6 +37,9 @@ fn run(python: &Driver, node: &Cassandra, share: &str) -> (u64, u64, Vec<(String
 
 #[test]
 fn a_client_of_whom_the_node_refuses_everything_for_a_minute_is_named() {
+    if !with_everything("a client that is refused everything for a minute") {
+        return;
+    }
     let Some(python) = available("the Python driver", Driver::python("refused.py")) else {
         return;
     };

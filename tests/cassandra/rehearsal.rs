@@ -19,16 +19,19 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::node;
+use crate::shared;
 use crate::shop::{Application, Drivers, data};
 use crate::support::{
     available,
     cassandra::{Cassandra, Options, Release},
+    everything,
     proxy::Proxy,
     tap::{Tap, assert_passed_unchanged},
+    with_everything,
 };
 
 /// Far beyond what anything here takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The keyspace of the drivers' programs, which both clusters have.
 const SHOP: &str = "rehearsed_shop";
@@ -94,7 +97,7 @@ const SEEDED: [(&str, &str, &str, &str); 8] = [
 async fn connect(address: SocketAddr, version: Version) -> Client {
     let options = ClientOptions {
         version,
-        timeout: Duration::from_secs(30),
+        timeout: Duration::from_secs(120),
         ..ClientOptions::default()
     };
     Client::connect(address, &options).await.unwrap()
@@ -296,6 +299,9 @@ fn report_in(folder: &TempDir) -> PathBuf {
 
 #[test]
 fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
+    if !with_everything("Cassandra 4.1 in the shadow of 5.0") {
+        return;
+    }
     let options = Options {
         release: Release::V4_1,
         ..Options::default()
@@ -330,13 +336,14 @@ fn cassandra_5_0_beside_4_1_differs_where_it_was_made_to() {
 }
 
 /// Compared results of what two drivers send, writes among it, none of which may differ.
-const MIXED: u64 = 100_000;
+fn mixed() -> u64 {
+    if everything() { 100_000 } else { 10_000 }
+}
 
 #[test]
 fn cassandra_5_0_beside_itself_differs_only_where_it_was_made_to() {
     let Some(drivers) = Drivers::new() else { return };
-    let second = || available("a second Cassandra 5.0", Cassandra::start(&Options::default()));
-    let (Some(first), Some(other)) = (node(), second()) else {
+    let (Some(first), Some(other)) = (node(), shared::second()) else {
         return;
     };
     let (first, other) = (first.address(), other.nodes()[0].address);
@@ -352,7 +359,7 @@ fn cassandra_5_0_beside_itself_differs_only_where_it_was_made_to() {
         &["--shadow-ask-upstream", "--shadow-write-keyspaces", SHOP],
     );
     // A busy machine gives copies what clients leave: then it takes more requests.
-    while shadowed.total("compared") < MIXED {
+    while shadowed.total("compared") < mixed() {
         send(&drivers, &shadowed);
     }
     let report = shadowed.end();
@@ -364,7 +371,11 @@ fn cassandra_5_0_beside_itself_differs_only_where_it_was_made_to() {
 
 /// Lets both drivers send for some seconds.
 fn send(drivers: &Drivers, shadowed: &Shadowed) {
-    let applications = [Application::python(16, 1_000, 15), Application::go(32, 3_000, 15)];
+    let seconds = if everything() { 15 } else { 5 };
+    let applications = [
+        Application::python(16, 1_000, seconds),
+        Application::go(32, 3_000, seconds),
+    ];
     let running = applications.map(|application| {
         let application = Application {
             keyspace: SHOP,
@@ -383,6 +394,9 @@ fn send(drivers: &Drivers, shadowed: &Shadowed) {
 /// A node that cannot extend its commit log stops: writes time out, then nothing listens any more.
 #[test]
 fn a_shadow_that_fills_its_disk_costs_clients_nothing() {
+    if !with_everything("a shadow whose disk is full") {
+        return;
+    }
     // And asks for a login, which the first does not.
     let options = Options::default()
         .with("commitlog_segment_size", "2MiB")

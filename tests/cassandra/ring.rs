@@ -14,13 +14,15 @@ use cqlens_cql::murmur3;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::drivers::place::{DATA_CENTER, RACKS};
+use crate::shared;
 use crate::support::available;
-use crate::support::cassandra::{Cassandra, Options};
+use crate::support::cassandra::Cassandra;
 use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
 
 /// For the proxy to end, and for the control connection to read schema and ring.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A key that `ring.py` has written and read once each through the proxy.
 #[derive(Debug, Deserialize)]
@@ -53,10 +55,7 @@ async fn tokens_replicas_and_load_are_those_of_the_servers_and_the_driver() {
         return;
     };
     let load = Driver::python("load.py").unwrap_or_else(|missing| panic!("{missing:?}"));
-    let started = Cassandra::start(&Options::default().on_racks(&["r1", "r1", "r2"]));
-    let Some(cluster) = available("a ring of three nodes", started) else {
-        return;
-    };
+    let Some(cluster) = shared::ring() else { return };
     let folder = tempfile::tempdir().unwrap();
     let report_file = folder.path().join("report.json");
     let options = ["--window", "3600s", "--report", report_file.to_str().unwrap()];
@@ -84,7 +83,7 @@ async fn tokens_replicas_and_load_are_those_of_the_servers_and_the_driver() {
         "{}",
         report["coverage"]
     );
-    check_load(&cluster, &load, folder.path());
+    check_load(cluster, &load, folder.path());
 }
 
 /// A request of `load.py`, and where it went.
@@ -218,11 +217,11 @@ fn check_load(cluster: &Cassandra, load: &Driver, folder: &Path) {
     let told: BTreeSet<_> = all(&load["nodes"])
         .map(|node| [&node["address"], &node["data_center"], &node["rack"]].map(text))
         .collect();
-    let racks = nodes.iter().zip(["r1", "r1", "r2"]);
+    let racks = nodes.iter().zip(RACKS);
     assert_eq!(
         told,
         racks
-            .map(|(node, rack)| [node.to_string(), "dc1".to_owned(), rack.to_owned()])
+            .map(|(node, rack)| [node.to_string(), DATA_CENTER.to_owned(), rack.to_owned()])
             .collect()
     );
     // What a driver that knows the ring sends, and what one does that takes nodes in turn.

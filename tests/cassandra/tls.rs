@@ -3,53 +3,72 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
+    sync::LazyLock,
     time::Duration,
 };
 
-use crate::support::cassandra::{Cassandra, Options};
 use crate::support::driver::{Compression, Driver, Session};
 use crate::support::proxy::Proxy;
-use crate::support::{Missing, available};
+use crate::support::{Missing, available, cache};
+use crate::{node, shared};
 
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 /// What the keystores are locked with.
 const PASSWORD: &str = "cassandra";
 
+/// What the second node and its clients know each other by.
+pub(crate) struct Keys {
+    folder: PathBuf,
+}
+
+impl Keys {
+    /// The same for all.
+    pub(crate) fn get() -> Result<&'static Self, Missing> {
+        static KEYS: LazyLock<Result<Keys, Missing>> = LazyLock::new(Keys::make);
+        KEYS.as_ref().map_err(Clone::clone)
+    }
+
+    fn make() -> Result<Self, Missing> {
+        let made = Self {
+            folder: cache::lasting_folder("keys"),
+        };
+        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(made.file("cqlens.pem"), own.cert.pem()).unwrap();
+        std::fs::write(made.file("cqlens.key"), own.signing_key.serialize_pem()).unwrap();
+        keystores(&made.folder)?;
+        Ok(made)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Optional: so that a driver can be asked without TLS too. Who comes with TLS must show a certificate.
+    pub(crate) fn encryption_options(&self) -> String {
+        format!(
+            "{{enabled: true, optional: true, require_client_auth: true, \
+             keystore: {}, keystore_password: {PASSWORD}, truststore: {}, truststore_password: {PASSWORD}}}",
+            self.file("node.p12"),
+            self.file("trusted.p12")
+        )
+    }
+}
+
 #[test]
 fn a_driver_sees_through_tls_on_both_sides_what_it_sees_without() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    std::fs::write(file("cqlens.pem"), own.cert.pem()).unwrap();
-    std::fs::write(file("cqlens.key"), own.signing_key.serialize_pem()).unwrap();
-    if available("TLS to a real node", keystores(folder.path())).is_none() {
+    let Some(keys) = available("TLS to a real node", Keys::get()) else {
         return;
-    }
+    };
+    let folder = tempfile::tempdir().unwrap();
     let Some(python) = available("the Python driver", Driver::python("driver.py")) else {
         return;
     };
-    // Optional: so that the driver can be asked without TLS too. Who comes with TLS must show a certificate.
-    let encryption = format!(
-        "{{enabled: true, optional: true, require_client_auth: true, \
-         keystore: {}, keystore_password: {PASSWORD}, truststore: {}, truststore_password: {PASSWORD}}}",
-        file("node.p12"),
-        file("trusted.p12")
-    );
-    let options = Options::default()
-        .with("client_encryption_options", &encryption)
-        .with("tombstone_warn_threshold", "10");
-    let Some(cluster) = available("a real node with TLS", Cassandra::start(&options)) else {
-        return;
-    };
-    let (own, key, node, report) = (
-        file("cqlens.pem"),
-        file("cqlens.key"),
-        file("node.pem"),
-        file("report.json"),
-    );
+    let Some(cluster) = shared::second() else { return };
+    let [own, key, node] = ["cqlens.pem", "cqlens.key", "node.pem"].map(|name| keys.file(name));
+    let report = folder.path().join("report.json").display().to_string();
     let to_clients = ["--client-tls-cert", &own, "--client-tls-key", &key];
     let to_node = [
         "--upstream-tls-ca",
@@ -94,7 +113,7 @@ fn a_driver_sees_through_tls_on_both_sides_what_it_sees_without() {
 
 /// What the driver sends to another node is copied to this one over TLS, with a certificate to show.
 fn assert_is_shadow(shadow: SocketAddr, tls: &[&str], python: &Driver, folder: &Path) {
-    let Some(first) = crate::node() else { return };
+    let Some(first) = node() else { return };
     let session = Session {
         keyspace: "seen_by_a_shadow".to_owned(),
         ..Session::new(Some(5), Compression::None)

@@ -35,6 +35,14 @@ pub fn log_file(name: &str) -> PathBuf {
         .join(format!("{number:02}-{name}.log"))
 }
 
+/// A new folder beside the logs, for files that last as long as the process: a later run replaces them.
+pub fn lasting_folder(name: &str) -> PathBuf {
+    let folder = log_file(name).with_extension("");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 fn target_dir() -> PathBuf {
     let workspace = || super::workspace().join("target");
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(workspace, PathBuf::from)

@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::process::Supervised;
 use super::{Missing, cache, tools};
 
-/// Far beyond what a run takes on a busy machine (about 10 s).
-const DONE_WITHIN: Duration = Duration::from_secs(300);
+/// Far beyond what a run takes on a busy machine (about 30 s).
+const DONE_WITHIN: Duration = Duration::from_secs(900);
 
 /// How a driver speaks to the node.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ pub mod snapshots;
 pub mod spark;
 pub mod tap;
 pub mod tools;
+pub mod versions;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -45,13 +46,50 @@ pub fn available<T>(what: impl Display, value: Result<T, Missing>) -> Option<T> 
         Err(Missing(reason)) => {
             let line = format!("skipped: {what} because {reason}\n");
             assert!(!in_ci(), "in CI nothing may be {line}");
-            // Not `eprintln!`: the test runner would hide that line, since a skipped test passes.
-            std::io::stderr()
-                .write_all(line.as_bytes())
-                .expect("standard error is writable");
+            say(&line);
             None
         }
     }
+}
+
+/// Whether this run is the one before a release, or of who changes what it tests: all drivers, versions, compressions and
+/// servers, outages, the longest loads. `CQLENS_RING=3` in the environment; without it tests have the sizes of every landing.
+///
+/// # Panics
+/// If the environment names a ring that there is not.
+pub fn everything() -> bool {
+    match std::env::var("CQLENS_RING").as_deref() {
+        Err(_) | Ok("" | "1" | "2") => false,
+        Ok("3") => true,
+        Ok(other) => panic!("CQLENS_RING is 3, or 2, or not there, not {other}"),
+    }
+}
+
+/// Whether this run has `what` too, which only [`everything`] has; otherwise a visible `left out: …`.
+///
+/// # Panics
+/// As [`everything`].
+pub fn with_everything(what: impl Display) -> bool {
+    let is_in = everything();
+    if !is_in {
+        say(&format!("left out: {what} (.ci/full)\n"));
+    }
+    is_in
+}
+
+/// The inputs of a test: the first so many of them at every landing, all with [`everything`].
+///
+/// # Panics
+/// As [`everything`].
+pub fn first_or_all<T>(what: impl Display, count: usize, all: &[T]) -> &[T] {
+    if with_everything(what) { all } else { &all[..count] }
+}
+
+/// Not `eprintln!`: the test runner would hide the line, since the test passes.
+fn say(line: &str) {
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("standard error is writable");
 }
 
 /// The name of a program that is there, as far as it says its version.

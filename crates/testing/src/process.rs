@@ -119,7 +119,7 @@ impl Supervised {
         // Of a process that is not dumpable, others see its name and not its program.
         let name = |of: &str| std::fs::read_to_string(format!("/proc/{of}/comm"));
         let shell = name(&supervisor.to_string()).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let children =
                 std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::cache;
 use super::process::Supervised;
 
-const ACCEPTS_WITHIN: Duration = Duration::from_secs(30);
+const ACCEPTS_WITHIN: Duration = Duration::from_secs(120);
 
 /// A running proxy; killed when dropped, so that a failing test leaves nothing behind.
 pub struct Proxy {

@@ -19,7 +19,7 @@ use super::{Asked, assert_covered, disagreements};
 use crate::node;
 use crate::support::proxy::Proxy;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What the server makes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

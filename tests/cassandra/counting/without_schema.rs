@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::node;
 use crate::support::proxy::Proxy;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What the report has to say of an execution.
 #[derive(Debug, Clone, Copy)]

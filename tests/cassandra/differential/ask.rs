@@ -97,7 +97,7 @@ impl Server {
     pub(crate) async fn new(address: SocketAddr, seed: u64, schema_text: &str) -> Self {
         let options = ClientOptions {
             version: Version::V5,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(300),
             ..ClientOptions::default()
         };
         let mut client = Client::connect(address, &options).await.unwrap();
@@ -371,7 +371,7 @@ impl Server {
 }
 
 /// The server writes a trace when the response is on its way; usually that takes milliseconds.
-const TRACED_WITHIN: Duration = Duration::from_secs(20);
+const TRACED_WITHIN: Duration = Duration::from_secs(300);
 
 /// Whether a statement may be executed without harm to the others: definitions stay in keyspaces of their
 /// own, and nothing makes roles or leaves the keyspace.

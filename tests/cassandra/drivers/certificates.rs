@@ -5,19 +5,18 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
-use tempfile::TempDir;
 
-use crate::support::cassandra::loopback;
+use crate::support::{cache, cassandra::loopback};
 
-/// Files in a folder that goes with this.
+/// Files in a folder.
 pub(crate) struct Certificates {
-    folder: TempDir,
+    folder: PathBuf,
 }
 
 impl Certificates {
     pub(crate) fn make() -> Self {
         let made = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: cache::lasting_folder("certificates"),
         };
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -56,7 +55,7 @@ impl Certificates {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     fn text(&self, name: &str) -> String {

@@ -5,10 +5,10 @@ mod again;
 pub(crate) mod certificates;
 pub(crate) mod mode;
 mod outage;
-mod place;
+pub(crate) mod place;
 mod programs;
 mod redirected;
-mod run;
+pub(crate) mod run;
 mod sockets;
 mod table;
 
@@ -16,9 +16,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::shared;
 use crate::support::cassandra::Cassandra;
 use crate::support::driver::Compression;
-use crate::support::{available, cache};
+use crate::support::{available, cache, everything, with_everything};
 
 use certificates::Certificates;
 use mode::{Front, Mode};
@@ -40,9 +41,9 @@ const AGAIN: (usize, usize) = (3, 20);
 /// How much is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Scope {
-    /// Each driver in its first dialect.
+    /// Each driver in its first dialect, where there is no `CQLENS_DRIVERS`.
     Bounded,
-    /// Each in all of them: `CQLENS_DRIVERS=all`; or some drivers in all of theirs:
+    /// Each in all of them: `CQLENS_DRIVERS=all`, or all tests in their largest sizes; or some drivers in all of theirs:
     /// `CQLENS_DRIVERS=all:python,gocql2`.
     All(Vec<Choice>),
     /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
@@ -82,6 +83,7 @@ impl Scope {
     fn from_environment() -> Self {
         let choices = |text: &str| text.split(',').map(Choice::of).collect();
         match std::env::var("CQLENS_DRIVERS").as_deref() {
+            Err(_) | Ok("") if everything() => Self::All(Vec::new()),
             Err(_) | Ok("") => Self::Bounded,
             Ok("all") => Self::All(Vec::new()),
             Ok(text) => match text.split_once(':') {
@@ -126,11 +128,12 @@ impl Scope {
         matches!(self, Self::All(_) | Self::Outages(_))
     }
 
-    /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, and who has three nodes to
-    /// go to has no need of a proxy that does not change their addresses.
+    /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, who has three nodes to go to has no
+    /// need of a proxy that does not change their addresses, and a cluster of one node is one of three, and less.
     fn has(&self, place: Place, mode: Mode) -> bool {
         let is_there = !mode.is_redirected() && (place == Place::Ring || !mode.is_other_form());
-        let is_worth_it = place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough);
+        let is_worth_it = place != Place::Tls
+            && ![(Place::Ring, Mode::Passthrough), (Place::OneNode, Mode::Cluster)].contains(&(place, mode));
         is_there && (self.is_all() || is_worth_it)
     }
 
@@ -148,7 +151,7 @@ impl Scope {
         !shared_out.contains(&mode) || shared_out[driver % shared_out.len()] == mode
     }
 
-    /// Whether nodes are ended and started again: half of the time that all the rest takes.
+    /// Whether nodes are ended and started again: half of the time that all the rest takes. Then nobody else has them.
     fn has_outages(&self) -> bool {
         *self != Self::Bounded
     }
@@ -200,68 +203,83 @@ fn jobs<'a>(scope: &Scope, spoken: &[Spoken<'a>], place: Place, mode: Mode) -> V
 fn no_driver_notices_the_proxy() {
     let scope = Scope::from_environment();
     let programs = scope.programs();
-    let certificates = Certificates::make();
-    let start = |place: Place| Cassandra::start(&place.options(&certificates, scope.has_outages()));
+    let mut table = Table::default();
+    if scope == Scope::Bounded {
+        with_everything("drivers in their other versions and compressions, and while nodes are down");
+        let (Some(one), Some(ring)) = (shared::with_password(), shared::ring()) else {
+            return;
+        };
+        let placed = fronts(&scope, one, ring);
+        all_sessions(&mut table, &scope, &programs, &placed);
+        judge(&table, placed);
+        return;
+    }
+    let start = |place: Place| Cassandra::start(&place.options(shared::certificates(), scope.has_outages()));
     let Some(mut one) = available("drivers on a real node", start(Place::OneNode)) else {
         return;
     };
     let Some(mut ring) = available("drivers on a ring", start(Place::Ring)) else {
         return;
     };
-    let started = Instant::now();
-    let mut table = Table::default();
-    let fronts = |place: Place, cluster: &Cassandra| -> Vec<Front> {
-        Mode::ALL
-            .iter()
-            .filter(|&&mode| place.is_chosen() && scope.has(place, mode))
-            .map(|&mode| Front::start(mode, place, cluster, &certificates))
-            .collect()
-    };
-    let placed: Vec<(Place, Vec<Front>)> = Place::ALL
-        .into_iter()
-        .map(|place| {
-            let cluster = if place == Place::Ring { &ring } else { &one };
-            (place, fronts(place, cluster))
-        })
-        .collect();
+    let placed = fronts(&scope, &one, &ring);
     if scope.has_sessions() {
-        let spoken = scope.spoken(&programs);
-        let fronts = placed
-            .iter()
-            .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)));
-        let all = fronts.flat_map(|(place, front)| {
-            let jobs = jobs(&scope, &spoken, place, front.mode).into_iter();
-            jobs.map(move |job| (job, front))
-        });
-        table.add(sessions(all.collect(), &certificates));
-        repeat(&mut table, |job| {
-            let fronts = placed.iter().filter(|(place, _)| *place == job.place);
-            let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
-            let front = fronts.find(|front| front.mode == job.mode).unwrap();
-            session(job, front, &certificates)
-        });
+        all_sessions(&mut table, &scope, &programs, &placed);
     }
     if scope.has_outages() {
         // Whatever comes of the outages, this is known.
         write(&table);
         for lookers in scope.lookers(&programs).chunks(LOOK_ON) {
-            table.add(outages(
-                &scope,
-                lookers,
-                &placed,
-                &mut one,
-                &mut ring,
-                &certificates,
-            ));
+            table.add(outages(&scope, lookers, &placed, &mut one, &mut ring));
             write(&table);
         }
     }
+    judge(&table, placed);
+}
+
+/// What stands in front of nodes in a place.
+type Placed = (Place, Vec<Front>);
+
+/// All ways to the nodes, in all places.
+fn fronts(scope: &Scope, one: &Cassandra, ring: &Cassandra) -> Vec<Placed> {
+    let of = |place: Place| -> Placed {
+        let cluster = if place == Place::Ring { ring } else { one };
+        let modes = Mode::ALL
+            .iter()
+            .filter(|&&mode| place.is_chosen() && scope.has(place, mode));
+        let fronts = modes.map(|&mode| Front::start(mode, place, cluster, shared::certificates()));
+        (place, fronts.collect())
+    };
+    Place::ALL.into_iter().map(of).collect()
+}
+
+/// All that needs no outage; what differs is done again.
+fn all_sessions<'a>(table: &mut Table<'a>, scope: &Scope, programs: &'a [Program], placed: &[Placed]) {
+    let started = Instant::now();
+    let spoken = scope.spoken(programs);
+    let fronts = placed
+        .iter()
+        .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)));
+    let all = fronts.flat_map(|(place, front)| {
+        let jobs = jobs(scope, &spoken, place, front.mode).into_iter();
+        jobs.map(move |job| (job, front))
+    });
+    table.add(sessions(all.collect(), shared::certificates()));
+    repeat(table, |job| {
+        let fronts = placed.iter().filter(|(place, _)| *place == job.place);
+        let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
+        let front = fronts.find(|front| front.mode == job.mode).unwrap();
+        session(job, front, shared::certificates())
+    });
+    println!("in {:.0?}", started.elapsed());
+}
+
+/// Ends the proxies, and holds what came of all runs.
+fn judge(table: &Table<'_>, placed: Vec<Placed>) {
     placed
         .into_iter()
         .flat_map(|(_, fronts)| fronts)
         .for_each(Front::stop);
-    write(&table);
-    println!("in {:.0?}", started.elapsed());
+    write(table);
     assert!(table.runs() > 0, "nothing was run");
     let complaints = table.complaints();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
@@ -324,8 +342,8 @@ fn outages<'a>(
     placed: &[(Place, Vec<Front>)],
     one: &mut Cassandra,
     ring: &mut Cassandra,
-    certificates: &Certificates,
 ) -> Vec<Seen<'a>> {
+    let certificates = shared::certificates();
     let of = |place: Place| -> Vec<(Job<'a>, &Front)> {
         let (_, fronts) = placed.iter().find(|(of, _)| *of == place).unwrap();
         fronts

@@ -17,10 +17,10 @@ use super::place::Place;
 use super::redirected::Rules;
 
 /// For cqlens to open the listeners of all nodes.
-const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+const LISTENS_WITHIN: Duration = Duration::from_secs(300);
 
 /// For connections and the proxy to end once nobody uses them.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {

@@ -8,8 +8,14 @@ use super::mode::Mode;
 /// The superuser of a new cluster with passwords.
 const USER: &str = "cassandra";
 
+/// The racks of the three nodes.
+pub(crate) const RACKS: [&str; 3] = ["r1", "r1", "r2"];
+
+/// Where all of them are.
+pub(crate) const DATA_CENTER: &str = "dc1";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// One node, which asks for a password.
     OneNode,
     /// The same, over TLS.
@@ -52,6 +58,13 @@ impl Place {
         }
     }
 
+    fn data_center(self) -> &'static str {
+        match self {
+            Self::OneNode | Self::Tls | Self::MutualTls => "datacenter1",
+            Self::Ring => DATA_CENTER,
+        }
+    }
+
     /// What TLS could change: how a connection begins, large bodies, many requests, many connections.
     pub(super) fn checks(self) -> &'static str {
         match self {
@@ -67,7 +80,7 @@ impl Place {
 
     /// What the program of a driver is told of it.
     pub(super) fn program_arguments(self, mode: Mode, certificates: &Certificates) -> Vec<String> {
-        let mut arguments = vec!["dc=datacenter1".to_owned()];
+        let mut arguments = vec![format!("dc={}", self.data_center())];
         if let Some(user) = self.user() {
             arguments.extend([format!("user={user}"), format!("password={user}")]);
         }
@@ -116,7 +129,7 @@ impl Place {
     }
 
     /// How its cluster is started. The places of one node share one. `has_outages` if nodes are ended and come back.
-    pub(super) fn options(self, certificates: &Certificates, has_outages: bool) -> Options {
+    pub(crate) fn options(self, certificates: &Certificates, has_outages: bool) -> Options {
         let options = Options {
             nodes: self.nodes(),
             comes_back: has_outages,
@@ -126,11 +139,18 @@ impl Place {
             .with("user_defined_functions_enabled", "true")
             .with("tombstone_warn_threshold", "10")
             .with("tombstone_failure_threshold", "100");
+        // Each node of a ring has its own certificate, and its rack.
+        let in_ring = |options: Options| {
+            options.on_racks(&RACKS).with(
+                "client_encryption_options",
+                &certificates.encryption_options_of_each(),
+            )
+        };
         match self {
-            Self::Ring if !has_outages => options,
+            Self::Ring if !has_outages => in_ring(options),
             // A replica that is silent is waited for this long: long enough for one that is only slow, and
             // twice of it ends before the others take it for dead.
-            Self::Ring => options
+            Self::Ring => in_ring(options)
                 .with("read_request_timeout", "3s")
                 .with("write_request_timeout", "3s"),
             // It is killed, and what it has acknowledged must be there when it comes back.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::driver::{Compression, Driver, source};
-use crate::support::{Missing, cache};
+use crate::support::{Missing, cache, versions::Versions};
 
 use Compression::{Lz4, None as Plain, Snappy};
 
@@ -105,7 +105,7 @@ fn python() -> Result<Program, Missing> {
     Ok(Program {
         name: "python",
         title: "Python cassandra-driver",
-        version: "3.30.1",
+        version: Versions::get().driver("python"),
         command: Driver::python("matrix.py")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
@@ -119,7 +119,7 @@ fn gocql_1() -> Result<Program, Missing> {
     Ok(Program {
         name: "gocql1",
         title: "gocql",
-        version: "1.7.0",
+        version: Versions::get().driver("gocql1"),
         command: Driver::go_tagged("matrix", "gocql1")?.command().to_vec(),
         dialects: dialects(&[(4, &[Snappy, Plain]), (3, &[Snappy, Plain])]),
         // It then reads the ring anew, takes the address that it finds for a new one of the node's, and drops
@@ -140,7 +140,7 @@ fn gocql_2() -> Result<Program, Missing> {
     Ok(Program {
         name: "gocql2",
         title: "gocql",
-        version: "2.1.2",
+        version: Versions::get().driver("gocql2"),
         command: Driver::go("matrix")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
@@ -188,7 +188,7 @@ fn java() -> Result<Program, Missing> {
     Ok(Program {
         name: "java",
         title: "Java java-driver-core",
-        version: "4.19.3",
+        version: Versions::get().driver("java"),
         command,
         dialects: [
             dialects(&[(5, &[Lz4, Plain]), (4, &[Plain, Lz4, Snappy]), (3, &[Plain])]),
@@ -219,7 +219,7 @@ fn node() -> Result<Program, Missing> {
     Ok(Program {
         name: "node",
         title: "Node.js cassandra-driver",
-        version: "4.10.0",
+        version: Versions::get().driver("node"),
         command: vec!["env".to_owned(), modules, "node".to_owned(), program],
         // It compresses nothing and knows no version 5; what it negotiates begins at 66.
         dialects: [dialects(&[(4, &[Plain]), (3, &[Plain])]), vec![NEGOTIATED]].concat(),
@@ -261,7 +261,7 @@ fn rust() -> Result<Program, Missing> {
     Ok(Program {
         name: "rust",
         title: "Rust scylla",
-        version: "1.9.0",
+        version: Versions::get().driver("rust"),
         command: vec![text(&folder.join("matrix"))],
         dialects: dialects(&[(4, &[Lz4, Plain, Snappy])]),
         leaves: Leaves::AtOnce,
@@ -276,7 +276,7 @@ fn cqlsh() -> Result<Program, Missing> {
     Ok(Program {
         name: "cqlsh",
         title: "cqlsh",
-        version: "6.2.2",
+        version: Versions::get().driver("cqlsh"),
         command: driver.command().to_vec(),
         // It compresses where it finds the package for it.
         dialects: [vec![NEGOTIATED], dialects(&[(5, &[Plain]), (4, &[Plain])])].concat(),
@@ -294,7 +294,7 @@ fn cpp() -> Result<Program, Missing> {
     Ok(Program {
         name: "cpp",
         title: "C++ scylladb/cpp-driver",
-        version: "2.16.2",
+        version: Versions::get().driver("cpp"),
         command: driver.command().to_vec(),
         // It compresses nothing and knows no version 5.
         dialects: dialects(&[(4, &[Plain]), (3, &[Plain])]),

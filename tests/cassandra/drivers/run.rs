@@ -19,7 +19,7 @@ use super::programs::{Dialect, Leaves, Program};
 use super::sockets::Watch;
 
 /// Far beyond what a run takes on a busy machine (about 20 s).
-pub(super) const DONE_WITHIN: Duration = Duration::from_secs(400);
+pub(super) const DONE_WITHIN: Duration = Duration::from_secs(900);
 
 /// Which run.
 #[derive(Debug, Clone, Copy)]
@@ -249,7 +249,7 @@ fn renamed(line: &str, names: &[(String, String)]) -> String {
 }
 
 /// Lists of nodes by their names: programs sort them by addresses, which differ between modes.
-fn in_order(detail: Value) -> Value {
+pub(crate) fn in_order(detail: Value) -> Value {
     let is_of_node = |item: &Value| item.as_str().is_some_and(|text| text.starts_with("node"));
     match detail {
         Value::Array(mut items) if items.iter().all(is_of_node) => {

@@ -1,7 +1,7 @@
 //! Hostile clients of all kinds beside two services with real drivers, on a real Cassandra: the services
 //! notice nothing, and the audit goes on to tell what they do.
 //!
-//! A minute in a run of all tests, which leave a driver some ten requests a second. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra
+//! Ten seconds at every landing, a minute with `CQLENS_RING=3`, beside tests which leave a driver some ten requests a second. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra
 //! hostile -- --nocapture` is the soak: it also compares latencies, in turns of [`TURN`] with and without
 //! attacks. With `CQLENS_HOSTILE_DIRECT=1` services and attacks go to the node itself: what is left then is
 //! what the attacks cost Cassandra, and what all of them together cost the machine.
@@ -26,10 +26,11 @@ use serde_json::Value;
 
 use attacks::{ATTACKS, Target};
 
+use crate::shared;
 use crate::support::{
     available, cache,
-    cassandra::{Cassandra, Options},
     driver::Driver,
+    everything,
     process::{Supervised, resident_kib},
     proxy::{Proxy, free_address},
 };
@@ -47,15 +48,14 @@ const SIDECAR_KIB: u64 = 512 << 10;
 
 #[test]
 fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there() {
-    let seconds = std::env::var("CQLENS_HOSTILE_SECONDS").map_or(60, |seconds| seconds.parse().unwrap());
+    let usual = if everything() { 60 } else { 10 };
+    let seconds = std::env::var("CQLENS_HOSTILE_SECONDS").map_or(usual, |seconds| seconds.parse().unwrap());
     let length = Duration::from_secs(seconds);
     let drivers = Driver::python("paced.py").and_then(|python| Ok([python, Driver::go("paced")?]));
     let Some(drivers) = available("hostile clients beside drivers", drivers) else {
         return;
     };
-    let Some(node) = available("hostile clients", Cassandra::start(&Options::default())) else {
-        return;
-    };
+    let Some(node) = shared::node() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
     let admin = free_address();
@@ -89,7 +89,7 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     }
 
     let asked_to_stop = Instant::now();
-    let ended = proxy.stop(GRACE + Duration::from_secs(20));
+    let ended = proxy.stop(GRACE + Duration::from_secs(120));
     println!("stopped within {:?}", asked_to_stop.elapsed());
     assert_eq!(ended.code, 0, "{}", ended.log);
     if length >= LONG {
@@ -137,13 +137,13 @@ impl Service {
         Self {
             name,
             process: Supervised::spawn(&command, &[], &log, None),
-            patience: length + Duration::from_secs(120),
+            patience: length + Duration::from_secs(900),
         }
     }
 
     /// It makes its tables first.
     fn wait_until_it_works(&self) {
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + Duration::from_secs(600);
         while !self.process.log().contains("latencies_us") {
             assert!(Instant::now() < deadline, "{}: {}", self.name, self.process.log());
             thread::sleep(Duration::from_millis(100));
@@ -210,8 +210,9 @@ fn compare(latencies: &[Latencies], length: Duration) {
     for latencies in latencies {
         let name = latencies.name;
         let attacked = latencies.attacked.len();
-        assert!(attacked > 500, "{name} was attacked: {attacked}");
+        assert!(attacked > 0, "{name} was attacked");
         if length >= LONG {
+            assert!(attacked > 500, "{name} was attacked: {attacked}");
             let [before, now] = [&latencies.left_alone, &latencies.attacked].map(|all| quantile(all, 990));
             assert!(now <= 2 * before, "{name}: p99 {now} us, {before} us left alone");
         }
@@ -253,6 +254,17 @@ impl Attackers {
             threads: threads.collect(),
             attack,
             stop,
+        }
+    }
+
+    /// Until there was a burst of each kind, however busy the machine is.
+    fn wait_until_all_have_begun(&self) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        for (name, bursts, _) in &self.threads {
+            while bursts.load(Ordering::SeqCst) == 0 {
+                assert!(Instant::now() < deadline, "no burst of {name}");
+                thread::sleep(Duration::from_millis(50));
+            }
         }
     }
 
@@ -303,6 +315,8 @@ impl Watch {
                 .extend(fs::metadata(report).and_then(|file| file.modified()));
             thread::sleep(Duration::from_millis(500));
         }
+        attackers.attack.store(true, Ordering::SeqCst);
+        attackers.wait_until_all_have_begun();
         attackers.attack.store(false, Ordering::SeqCst);
         watch
     }
@@ -330,14 +344,14 @@ impl Watch {
             assert!(self.slowest_probe < KUBELET, "{:?}", self.slowest_probe);
         }
         assert!(self.resident_kib < SIDECAR_KIB);
-        let windows = self.length.as_secs() / 5;
         // On a machine with other work a report may be late, and its window longer.
-        let wanted = if self.length >= LONG {
-            windows * 9 / 10
-        } else {
-            windows / 2
-        };
-        assert!(self.reports.len() as u64 + 2 >= wanted, "a report every window");
+        if self.length >= LONG {
+            let windows = self.length.as_secs() / 5;
+            assert!(
+                self.reports.len() as u64 + 2 >= windows * 9 / 10,
+                "a report every window"
+            );
+        }
         assert!(log.lines().count() as u64 <= 200 + self.length.as_secs() * 10);
         for word in ["panicked", "an auditor has failed"] {
             assert!(!log.contains(word), "{log}");
@@ -349,7 +363,7 @@ impl Watch {
 const KUBELET: Duration = Duration::from_secs(1);
 
 /// What a patient one waits for, on a machine with other work.
-const PROBE: Duration = Duration::from_secs(5);
+const PROBE: Duration = Duration::from_secs(120);
 
 /// Whether `/livez` says so.
 fn is_alive(admin: SocketAddr) -> bool {

@@ -22,7 +22,7 @@ from cassandra.query import BatchStatement, tuple_factory
 
 CLASSES = ("single", "multi", "token-range", "scan", "index", "unknown")
 PREPARED_AGAIN = []
-TRACED_WITHIN_SECS = 30
+TRACED_WITHIN_SECS = 300
 
 
 def count_what_is_prepared_again():

@@ -52,7 +52,7 @@ class Listener(HostStateListener):
 
 def visit(session, host):
     """The node that is found there, once the driver has connections to it."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
         try:
             return str(session.execute("SELECT host_id FROM system.local", host=host).one().host_id)

@@ -48,7 +48,7 @@ def readers(session, statement, count):
     """The nodes that have read for the statement. Each writes its part of the trace when it likes to: waits for `count`."""
     trace_id = session.execute(statement, trace=True).response_future.get_query_trace_ids()[0]
     events = "SELECT source, activity FROM system_traces.events WHERE session_id = %s"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while True:
         found = session.execute(events, [trace_id])
         sources = {event.source for event in found if event.activity == "Executing single-partition query on t"}

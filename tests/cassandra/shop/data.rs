@@ -93,7 +93,7 @@ pub(crate) async fn fill(node: SocketAddr, keyspace: &str) {
 
 pub(crate) async fn connect(node: SocketAddr) -> Client {
     let options = ClientOptions {
-        timeout: Duration::from_secs(120),
+        timeout: Duration::from_secs(300),
         ..ClientOptions::default()
     };
     Client::connect(node, &options).await.unwrap()

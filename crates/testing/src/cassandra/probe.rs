@@ -4,7 +4,7 @@ use std::io::{Error, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 mod opcode {
     pub(super) const STARTUP: u8 = 0x01;

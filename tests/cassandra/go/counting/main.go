@@ -260,7 +260,7 @@ func (app *application) count(name, coverage, class string, partitions int) {
 // disagreementsWithTheServer are what its traces say otherwise.
 func (app *application) disagreementsWithTheServer() (found []string) {
 	tables := regexp.MustCompile(`(?:FROM|INTO|UPDATE) (?:\w+\.)?(\w+)`)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(300 * time.Second)
 	for _, request := range app.traced {
 		doing := "Adding to %s memtable"
 		if strings.HasPrefix(request.cql, "SELECT") {
