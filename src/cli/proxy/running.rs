@@ -122,6 +122,8 @@ impl Running {
         // The control connection may still look up tables of the last requests.
         let patience = match self.shutdown {
             ShutdownPhase::AtOnce(_) => GOODBYE,
+            // What connections have not used of the grace period is for the audit of their last requests.
+            ShutdownPhase::Draining(until) => AUDITORS + until.saturating_duration_since(Instant::now()),
             _ => AUDITORS,
         };
         let last = self.writer.end(self.health.bypass(), patience).await;
@@ -288,7 +290,7 @@ impl Running {
             tracing::info!("no new clients, requests in flight may end");
         }
         self.serving.drain(self.args.grace);
-        self.shutdown = ShutdownPhase::Draining;
+        self.shutdown = ShutdownPhase::Draining(Instant::now() + self.args.grace);
     }
 }
 

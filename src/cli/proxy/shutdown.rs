@@ -14,8 +14,8 @@ pub(super) enum ShutdownPhase {
     Serving,
     /// Clients are still accepted until then, while `/readyz` already says 503 (`--drain-delay`).
     Delayed(Instant),
-    /// Requests in flight may end.
-    Draining,
+    /// Requests in flight may end, until then at most.
+    Draining(Instant),
     /// The operator has asked twice: the process waits for nothing beyond this.
     AtOnce(Instant),
 }
@@ -25,7 +25,7 @@ impl ShutdownPhase {
     pub(super) async fn due(self) {
         match self {
             Self::Delayed(at) | Self::AtOnce(at) => sleep_until(at).await,
-            Self::Serving | Self::Draining => std::future::pending().await,
+            Self::Serving | Self::Draining(_) => std::future::pending().await,
         }
     }
 }
@@ -41,7 +41,8 @@ pub(super) fn patience(args: &Args) -> EndPatience {
 /// Clients whose connection ends at once have so long to read the end of the stream.
 pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 
-/// When all connections have ended, auditors have so long to count what waits for them; the rest is left out.
+/// When all connections have ended, auditors have so long, and what is left of `--grace`, to count what waits for them; the
+/// rest is left out.
 pub(super) const AUDITORS: Duration = Duration::from_secs(6);
 
 /// The process ends at the latest so long after `--drain-delay` and `--grace`: [`AUDITORS`], and the
