@@ -1,14 +1,10 @@
 //! `cqlens demo` as a user runs it: the report says of every scenario what its verdict says, and the terminal
 //! says what was done and by whom.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-#[path = "scenarios/verdict.rs"]
-mod verdict;
-
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
+use crate::verdict;
 use cqlens_cql::{
     plan::Plan,
     schema::Schema,

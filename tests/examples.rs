@@ -1,6 +1,4 @@
 //! The programs in `examples/` do what their first lines say.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

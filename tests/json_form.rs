@@ -1,8 +1,6 @@
 //! What programs hold on to: the JSON Schemas and the reference of fields in `docs/` are what this version writes, and what the
 //! commands print is what the schemas say.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::{
     io::Write,
     path::Path,
@@ -50,7 +48,7 @@ fn schemas_and_reference_are_what_the_program_writes() {
         // Not assert_eq: it would print two documents of a thousand lines each.
         assert!(
             kept == text,
-            "{name} is not what this version writes: `{WRITE}=1 cargo test --test json_form` writes it anew"
+            "{name} is not what this version writes: `{WRITE}=1 cargo test --test hermetic json_form` writes it anew"
         );
     }
 }

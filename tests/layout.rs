@@ -3,8 +3,6 @@
 //!
 //! Manifests keep the crates apart; this reads the paths in the source (`use` trees and paths in code) and
 //! compares them with the tables below. Paths inside the arguments of macros escape it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

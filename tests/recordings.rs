@@ -1,15 +1,6 @@
 //! What recordings promise: of live traffic and of captures they have every request of an application, a report of one
 //! says what the report of the traffic has said, and no value is in them unless it was asked for.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
-#[path = "scenarios/verdict.rs"]
-mod verdict;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -28,6 +19,8 @@ use cqlens_rehearse::{
 };
 use cqlens_testing::proxy::Proxy;
 use serde_json::Value;
+
+use crate::verdict;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 

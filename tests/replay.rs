@@ -1,7 +1,5 @@
 //! `cqlens replay` sends a recording to another cluster and says in which way its answers differ.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     collections::BTreeMap,
     fs,

@@ -4,8 +4,6 @@
 //! The page under test stands in a frame, unchanged and under its own policy, which forbids scripts; what looks at it
 //! is the page around the frame. The browser comes from the distribution's package `chromium`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     fs,
     path::{Path, PathBuf},

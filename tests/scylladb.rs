@@ -1,8 +1,6 @@
 //! A node that answers like ScyllaDB where it is asked who it is: the report names it, and judges its indexes
 //! as what they are. No ScyllaDB server takes part.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::net::SocketAddr;
 
 use cqlens::in_process::{self, Audited};

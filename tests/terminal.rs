@@ -1,7 +1,5 @@
 //! The habits of terminals that `cqlens` has: completions, manual pages, colors, settings that are found.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     fs,
     io::Write,

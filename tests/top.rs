@@ -1,7 +1,5 @@
 //! `cqlens top` in a real terminal (tmux), on a real proxy.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     process::{Command, Output},
     thread,

@@ -1,8 +1,6 @@
 //! The weekly report in `examples/deploy`: what the script leaves and how it ends, and that systemd, cron and Kubernetes
 //! can run it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     fs,
     path::{Path, PathBuf},

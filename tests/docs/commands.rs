@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::{
+use crate::docs::{
     page::{Block, Page},
     session::{PLACE, Place},
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::page::{Page, checkout};
+use crate::docs::page::{Page, checkout};
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading_that_are_there() {

@@ -6,7 +6,7 @@ use cqlens::metrics::{FAMILIES, Family, Kind};
 use cqlens_testing::{available, program};
 use serde_json::Value;
 
-use crate::{
+use crate::docs::{
     page::{Page, checkout},
     promql::Names,
 };
@@ -44,7 +44,7 @@ fn the_page_has_every_metric() {
     let kept = Page::read(PAGE).text;
     assert!(
         kept == written,
-        "{PAGE} does not have the metrics of this version: `{WRITE}=1 cargo test --test docs metrics` writes them anew"
+        "{PAGE} does not have the metrics of this version: `{WRITE}=1 cargo test --test hermetic docs::metrics` writes them anew"
     );
 }
 

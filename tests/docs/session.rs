@@ -15,7 +15,7 @@ use cqlens_node::{Node, Options};
 use cqlens_testing::{cache, process::Supervised};
 use tempfile::TempDir;
 
-use crate::page::{Page, checkout};
+use crate::docs::page::{Page, checkout};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 

@@ -1,6 +1,6 @@
 //! The words of the pages that are written by hand.
 
-use crate::{avoided::complaints, page::Page};
+use crate::docs::{avoided::complaints, page::Page};
 
 #[test]
 fn the_pages_are_in_the_fields_own_words() {

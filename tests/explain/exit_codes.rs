@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Folder, SCHEMA};
+use crate::explain::{Folder, SCHEMA};
 
 #[test]
 fn a_linter_without_a_schema_does_not_pass_what_it_cannot_judge() {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{Folder, sarif_schema};
+use crate::explain::{Folder, sarif_schema};
 
 const SCRIPT: &str = "SELECT v FROM kv WHERE k = 1;\nSELECT v FROM kv WHERE v = 1 ALLOW FILTERING;\nSELECT é FROM kv;\nSELECT x FROM kv;\n";
 
-fn written(form: &str, more: &[&str]) -> crate::Ended {
+fn written(form: &str, more: &[&str]) -> crate::explain::Ended {
     let folder = Folder::new()
         .with("q.cql", SCRIPT)
         .with("clean.cql", "SELECT v FROM kv WHERE k = 1");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Folder, sarif_schema};
+use crate::explain::{Folder, sarif_schema};
 
 /// Statements, and what stands in for file names where texts say where they are from.
 const HOSTILE: &[&str] = &[

@@ -1,6 +1,6 @@
 //! What is read: folders of migrations, texts that say where they are from, what editors and cqlsh leave in files.
 
-use crate::Folder;
+use crate::explain::Folder;
 
 /// The places and rules of what is drawn: `q.cql:2:1 full-scan`.
 fn drawn(out: &str) -> Vec<String> {
@@ -226,7 +226,7 @@ fn commands_of_cqlsh_marks_and_line_ends_of_windows_do_no_harm() {
     ] {
         assert!(ended.out.contains(part), "{part}:\n{}", ended.out);
     }
-    let schema = format!("\u{feff}{}", crate::SCHEMA.replace('\n', "\r\n"));
+    let schema = format!("\u{feff}{}", crate::explain::SCHEMA.replace('\n', "\r\n"));
     let folder = folder.with("windows.cql", schema);
     let ended = folder.explain(&["--schema", "windows.cql"], b"SELECT v FROM kv WHERE k = 1");
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);

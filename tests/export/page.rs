@@ -1,4 +1,4 @@
-//! `docs/export.md` says what every column is. `CQLENS_WRITE_DOCS=1 cargo test --all-features --test export page` writes the tables anew.
+//! `docs/export.md` says what every column is. `CQLENS_WRITE_DOCS=1 cargo test --test hermetic export::page` writes the tables anew.
 
 use std::{env, fmt::Write, fs};
 

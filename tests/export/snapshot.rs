@@ -2,22 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
-
-use crate::{Windows, differences, export, refused, report};
-
-/// What a report says of its windows taken together, without when it was made. Which partitions of many that are used alike are on the
-/// list of the busiest depends on the order of merging, within the error that the list states.
-pub(crate) fn said(mut report: Value) -> Value {
-    let parts = report.as_object_mut().unwrap();
-    for varying in ["generated_at", "timeline"] {
-        parts.remove(varying);
-    }
-    for table in parts["tables"].as_array_mut().unwrap() {
-        table.as_object_mut().unwrap().remove("top_partitions");
-    }
-    report
-}
+use crate::export::{Windows, differences, export, refused, report, windows::said};
 
 #[test]
 fn a_report_of_merged_days_is_the_report_of_their_windows() {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::{Windows, export, fleet, refused, write};
+use crate::export::{Windows, export, fleet, refused, write};
 
 /// All files below a folder, by their paths in it.
 fn files(folder: &Path) -> Vec<String> {

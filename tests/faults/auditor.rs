@@ -5,7 +5,7 @@ use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
 
-use crate::{
+use crate::faults::{
     bystander::Bystander,
     rig::{self, Rig},
 };
@@ -110,7 +110,7 @@ async fn requests_in_flight_on_the_connection_at_hand_are_counted_as_undecoded()
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let node = Node::start(Options::default()).await.unwrap();
     let rig = Rig::start(node.address(), QueueLimits::default(), panics_at_poison()).await;
-    let startup = crate::wire::envelope(
+    let startup = crate::faults::wire::envelope(
         4,
         0,
         Opcode::STARTUP.0,
@@ -122,8 +122,10 @@ async fn requests_in_flight_on_the_connection_at_hand_are_counted_as_undecoded()
     client.read_exact(&mut ready).await.unwrap();
     // One write: the audit sees the poison's answer before those of the requests behind it.
     let poison = std::str::from_utf8(POISON).unwrap();
-    let mut requests = crate::wire::query(1, poison);
-    (2..12).for_each(|stream| requests.extend(crate::wire::query(stream, "SELECT key FROM system.local")));
+    let mut requests = crate::faults::wire::query(1, poison);
+    (2..12).for_each(|stream| {
+        requests.extend(crate::faults::wire::query(stream, "SELECT key FROM system.local"))
+    });
     client.write_all(&requests).await.unwrap();
     client.shutdown().await.unwrap();
     let mut answers = Vec::new();

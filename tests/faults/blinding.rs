@@ -5,6 +5,7 @@ use std::{
     io::{BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
+    time::Duration,
 };
 
 use cqlens_audit::window::MAX_PATTERNS;
@@ -12,10 +13,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use serde_json::Value;
 
-use crate::{
-    support::proxy::Proxy,
-    wire::{self, LIMIT},
-};
+use crate::faults::{support::proxy::Proxy, wire};
 
 const BAD: &str = "SELECT v FROM k.t WHERE v = 1 ALLOW FILTERING";
 const TIMES: u64 = 60;
@@ -31,7 +29,8 @@ async fn start(report: &Path) -> (Node, Proxy) {
     ] {
         client.query(cql).await.unwrap();
     }
-    let arguments = ["--report", report.to_str().unwrap()];
+    // Thousands of shapes take a debug build longer to judge than an operator waits.
+    let arguments = ["--report", report.to_str().unwrap(), "--grace", "120s"];
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &arguments);
     (node, proxy)
 }
@@ -76,7 +75,7 @@ fn texts(template: impl Fn(usize) -> String) -> Vec<String> {
 
 /// The report at the end.
 fn end(proxy: Proxy, file: &Path) -> Value {
-    let ended = proxy.stop(LIMIT);
+    let ended = proxy.stop(Duration::from_secs(180));
     assert_eq!(ended.code, 0, "{}", ended.log);
     wire::report(file)
 }

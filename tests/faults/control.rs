@@ -15,7 +15,7 @@ use std::{
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 
-use crate::{
+use crate::faults::{
     support::proxy::Proxy,
     wire::{LIMIT, report},
 };

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::faults::{
     sight::{Other, ScriptedNode, proxy, watch},
     support::{Missing, available, cache, process::Supervised, snapshots},
     wire::{LIMIT, report},

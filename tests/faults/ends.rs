@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use crate::faults::{
     leaks::Holds,
     sight::{End, ScriptedNode, Sight, acquainted, fault, proxy, reset, same_with_and_without, watch},
     wire::{LIMIT, void},

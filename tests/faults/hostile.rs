@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use crate::{
+use crate::faults::{
     leaks::Holds,
     sight::{Other, acquainted_with, proxy},
     wire::{LIMIT, envelope, query, report, void},
@@ -570,7 +570,7 @@ fn hostile_sessions_disturb_nobody_and_leave_nothing_behind() {
     }
 }
 
-fn run(puppet: &Puppet, proxy: &crate::support::proxy::Proxy, case: &Case) {
+fn run(puppet: &Puppet, proxy: &cqlens_testing::proxy::Proxy, case: &Case) {
     puppet.steps.lock().unwrap().clone_from(&case.steps);
     let client = TcpStream::connect(proxy.address).unwrap();
     let got = play(client, &case.steps);

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    support::{
-        process::{descriptors, resident_kib},
-        proxy::Proxy,
-    },
-    wire::LIMIT,
+use cqlens_testing::{
+    process::{descriptors, resident_kib},
+    proxy::Proxy,
 };
+
+use super::wire::LIMIT;
 
 /// What a process holds.
 pub(crate) struct Holds {

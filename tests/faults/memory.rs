@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
+use crate::faults::{
     support::process::resident_kib,
     support::proxy::{Proxy, free_address},
     wire::{LIMIT, connect, envelope, query, void},

@@ -10,7 +10,7 @@ use cqlens_proto::{
     stream::{EnvelopeStream, StreamItem},
 };
 
-use crate::recording::{Chunk, Recording, recordings};
+use crate::faults::recording::{Chunk, Recording, recordings};
 
 /// Bytes in the order in which they pass.
 pub(crate) type Passage = Vec<(Direction, Bytes)>;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::faults::{
     leaks::Holds,
     sight::{End, ScriptedNode, Sight, acquainted, ask, fault, proxy, watch},
     support::process::resident_kib,
@@ -155,7 +155,7 @@ fn a_node_that_reads_nothing_for_a_while_gets_everything_later_and_nothing_piles
     let load = load();
     let before = resident_kib(front.id());
     for address in [node.address, front.address] {
-        let other = crate::sight::Other::start(front.address);
+        let other = crate::faults::sight::Other::start(front.address);
         let mut client = acquainted(address);
         let (took, most) = most_resident(front.id(), || {
             client.write_all(&fault()).unwrap();
@@ -202,7 +202,7 @@ fn a_client_that_reads_nothing_for_a_while_gets_everything_later() {
         thread::sleep(2 * MOMENT);
         watch(&mut client, LIMIT)
     };
-    let other = crate::sight::Other::start(front.address);
+    let other = crate::faults::sight::Other::start(front.address);
     let direct = reads_late(node.address);
     let through = reads_late(front.address);
     assert!(

@@ -11,7 +11,7 @@ use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
 
-use crate::rig::Rig;
+use crate::faults::rig::Rig;
 
 /// Stops the auditor dead while it is closed.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::faults::{
     memory::{QUERY, READY, node, page, string},
     support::proxy::Proxy,
     wire::{LIMIT, connect, envelope, void},

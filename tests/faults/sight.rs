@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
+use cqlens_testing::proxy::Proxy;
 use socket2::SockRef;
 
-use crate::{
+use super::{
     leaks::Holds,
-    support::proxy::Proxy,
     wire::{LIMIT, query, void},
 };
 

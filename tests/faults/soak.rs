@@ -21,7 +21,7 @@ use cqlens_audit::{
 use cqlens_proto::envelope::Direction;
 use jiff::Timestamp;
 
-use crate::{
+use crate::faults::{
     leaks::Holds,
     mutator::{Chance, Passage, Session, sessions},
     sight::{Other, acquainted_with, proxy},
@@ -102,7 +102,7 @@ impl Line {
 
 #[test]
 fn mutated_sessions_do_the_audit_no_harm() {
-    println!("{}", run_alone("soak::in_a_process_of_its_own"));
+    println!("{}", run_alone("faults::soak::in_a_process_of_its_own"));
 }
 
 #[test]

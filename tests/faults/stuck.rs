@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
+use crate::faults::{
     sight::{Other, ScriptedNode, fault, proxy, watch},
     support::{
         cache,
@@ -137,14 +137,17 @@ fn a_report_that_is_read_late_is_written_late() {
     let ended = stuck.proxy.stop(LIMIT);
     assert_eq!(ended.code, 0, "{}", ended.log);
     // Windows were longer, and lack nothing: the other's requests are there, and those with which it began.
-    assert_eq!(crate::wire::report(&report)["coverage"]["audited"], asked + 3);
+    assert_eq!(
+        crate::faults::wire::report(&report)["coverage"]["audited"],
+        asked + 3
+    );
 }
 
 #[test]
 fn a_second_signal_ends_a_process_that_is_stuck() {
     let mut stuck = Stuck::start(&["--grace", "1h"]);
     // A request in flight, for which an hour is waited.
-    let mut client = crate::sight::acquainted(stuck.proxy.address);
+    let mut client = crate::faults::sight::acquainted(stuck.proxy.address);
     client.write_all(&fault()).unwrap();
     until("it is in flight", || {
         let status: Value = serde_json::from_str(&get(stuck.admin, "/readyz").1).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::support::proxy::Proxy;
+use cqlens_testing::proxy::Proxy;
 
 #[path = "../scenarios/clean.rs"]
 mod clean;

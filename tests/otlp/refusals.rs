@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use crate::{LIMIT, PROGRAM, Shop, wait_until};
+use super::shop::{LIMIT, PROGRAM, Shop, wait_until};
 
 /// A server that gives one answer to everything, and keeps what it is asked.
 fn answering(answer: &'static [u8]) -> (String, Arc<Mutex<Vec<u8>>>) {

@@ -10,7 +10,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{self, Options};
 use serde_json::Value;
 
-use crate::{
+use crate::proxy::{
     support::proxy::{Proxy, free_address},
     wire::{LIMIT, Node, connect, proxy},
 };

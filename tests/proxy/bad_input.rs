@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use crate::wire::{LIMIT, Node, connect, converse, envelope, proxy, query, report};
+use crate::proxy::wire::{LIMIT, Node, connect, converse, envelope, proxy, query, report};
 
 /// Sends `request` through the proxy to a node that answers with `answer`; the coverage of the report, after
 /// both have passed unchanged and the proxy has ended well.

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, time::Instant};
 
 use cqlens_node::{Node, Options};
 
-use crate::{
+use crate::proxy::{
     admin::get,
     ring::{PROGRAM, Ring},
     support::proxy::{Proxy, free_address},

@@ -6,7 +6,7 @@ use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::proxy::{
     support::proxy::Proxy,
     wire::{LIMIT, report},
 };

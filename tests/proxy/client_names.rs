@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-use crate::{
+use crate::proxy::{
     certificates::{self, Authority},
     wire::{LIMIT, Node, envelope, proxy, query, report, void},
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use crate::proxy::{
     procfs::{Process, until, within},
     support::proxy::Proxy,
     wire::{LIMIT, Node, connect, query, report, void},

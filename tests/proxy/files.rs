@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-use crate::{
+use crate::proxy::{
     certificates::{Authority, Issued},
     settings::File,
     wire::{LIMIT, Node, converse, proxy, query, report},

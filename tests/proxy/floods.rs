@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener},
 };
 
-use crate::{
+use crate::proxy::{
     admin::http,
     certificates::Authority,
     support::proxy::{Proxy, free_address},

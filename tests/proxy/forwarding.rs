@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener},
 };
 
-use crate::wire::{LIMIT, Node, connect, converse, proxy, query, read_to_end, void};
+use crate::proxy::wire::{LIMIT, Node, connect, converse, proxy, query, read_to_end, void};
 
 #[test]
 fn bytes_pass_unchanged_in_both_directions_whatever_they_are() {

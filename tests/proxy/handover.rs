@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     admin::get,
     reload::{answering, ask},
     ring::{Ring, Rule, host_id_at},

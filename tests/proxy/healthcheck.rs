@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use crate::{
+use crate::proxy::{
     admin::{post, with_admin},
     support::proxy::free_address,
     wire::{LIMIT, Node, proxy},

@@ -7,7 +7,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use serde_json::Value;
 
-use crate::{settings::File, wire::LIMIT};
+use crate::proxy::{settings::File, wire::LIMIT};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     settings::PROGRAM,
     support::{cache, process::Supervised, proxy::Proxy, snapshots},
     wire::{LIMIT, Node, proxy},

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{
+use crate::proxy::{
     certificates::{self, Authority, BOTH},
     procfs::until,
     support::proxy::Proxy,

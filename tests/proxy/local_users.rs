@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::{
+use crate::proxy::{
     redirections::{ask, transparent},
     ring::PROGRAM,
     support::{
@@ -38,12 +38,12 @@ fn run_where_there_is(tool: &str, test: &str) {
 
 #[test]
 fn the_example_for_nftables_leads_local_users_through_cqlens() {
-    run_where_there_is("nft", "local_users::inside_with_nftables");
+    run_where_there_is("nft", "proxy::local_users::inside_with_nftables");
 }
 
 #[test]
 fn the_example_for_iptables_leads_local_users_through_cqlens() {
-    run_where_there_is("iptables", "local_users::inside_with_iptables");
+    run_where_there_is("iptables", "proxy::local_users::inside_with_iptables");
 }
 
 /// A node that answers everything with the user whose connection it is.

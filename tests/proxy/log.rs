@@ -15,7 +15,7 @@ use cqlens_audit::text::is_unprintable;
 use cqlens_rehearse::recording::RecordingReader;
 use serde_json::Value;
 
-use crate::{
+use crate::proxy::{
     ring::{PROGRAM, Rule},
     support::proxy::{Proxy, free_address},
     wire::{LIMIT, Node, connect, envelope, proxy, query, read_to_end, void},

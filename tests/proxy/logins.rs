@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use cqlens_proto::segment::{Encoding, encode};
 
-use crate::{
+use crate::proxy::{
     procfs::until,
     wire::{LIMIT, Node, connect, envelope, proxy, query, read_to_end, report, void},
 };

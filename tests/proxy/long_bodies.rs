@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::wire::{LIMIT, Node, connect, envelope, proxy, query, report};
+use crate::proxy::wire::{LIMIT, Node, connect, envelope, proxy, query, report};
 
 const LONG: usize = 20 << 20;
 

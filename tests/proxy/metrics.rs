@@ -14,7 +14,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use serde_json::Value;
 
-use crate::{
+use crate::proxy::{
     admin::{get, http},
     certificates::{Authority, Issued},
     support::{

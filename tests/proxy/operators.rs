@@ -12,7 +12,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{
+use crate::proxy::{
     admin::{Answer, get, http},
     certificates::{Authority, BOTH, Issued, connect},
     support::proxy::{Proxy, free_address},

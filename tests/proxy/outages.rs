@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     admin::get,
     limits::refusal,
     procfs::until,

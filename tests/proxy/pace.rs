@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     procfs::{Process, until},
     wire::{LIMIT, Node, connect, envelope, proxy, query, read_to_end, void},
 };

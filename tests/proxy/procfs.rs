@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::wire::LIMIT;
+use crate::proxy::wire::LIMIT;
 
 /// The process that listens at `address`, as its command line says.
 pub(crate) struct Process {

@@ -10,7 +10,7 @@ use std::{
 use proxy_header::{ProxiedAddress, ProxyHeader, SslInfo, Tlv};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::proxy::{
     certificates::{self, Authority, BOTH, acceptor},
     procfs::until,
     support::proxy::Proxy,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     limits::{connect_from, error_in},
     wire::{LIMIT, Node, connect, proxy, query, read_to_end, report, void},
 };

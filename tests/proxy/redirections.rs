@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     ring::PROGRAM,
     support::{
         available,
@@ -43,17 +43,23 @@ fn run_where_there_is(tool: (&str, &[&str]), test: &str) {
 
 #[test]
 fn the_example_for_nftables_leads_neighbours_through_cqlens() {
-    run_where_there_is(("nft", &["--version"]), "redirections::inside_with_nftables");
+    run_where_there_is(
+        ("nft", &["--version"]),
+        "proxy::redirections::inside_with_nftables",
+    );
 }
 
 #[test]
 fn the_example_for_iptables_leads_neighbours_through_cqlens() {
-    run_where_there_is(("iptables", &["--version"]), "redirections::inside_with_iptables");
+    run_where_there_is(
+        ("iptables", &["--version"]),
+        "proxy::redirections::inside_with_iptables",
+    );
 }
 
 #[test]
 fn tproxy_leads_neighbours_through_cqlens() {
-    run_where_there_is(("nft", &["--version"]), "redirections::inside_with_tproxy");
+    run_where_there_is(("nft", &["--version"]), "proxy::redirections::inside_with_tproxy");
 }
 
 /// What bash does to send OPTIONS there and show all that is answered.

@@ -10,7 +10,7 @@ use std::{
 use cqlens_client::{Client, ClientOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{
+use crate::proxy::{
     certificates::{self, Authority, BOTH, Issued},
     settings::File,
     support::snapshots,
@@ -157,7 +157,7 @@ fn log_filter_report_snapshots_and_name_change_at_once() {
     }
     // Who gets the snapshots does not get the key.
     assert!(!written("hash.key"));
-    let reported = crate::wire::report(report.as_ref());
+    let reported = crate::proxy::wire::report(report.as_ref());
     // Over everything since the start, not since the reload.
     assert!(
         reported["coverage"]["requests"].as_u64().unwrap() >= 1,
@@ -213,7 +213,7 @@ async fn the_control_connection_and_the_schema_follow_the_settings() {
     let (schema, snapshot_dir, admin) = (
         file.below("schema.cql"),
         file.below("snapshots"),
-        crate::support::proxy::free_address(),
+        cqlens_testing::proxy::free_address(),
     );
     let write = |upstream: SocketAddr, more: &str| {
         file.write(&format!(
@@ -242,7 +242,7 @@ async fn the_control_connection_and_the_schema_follow_the_settings() {
     }
     let control = |state: &str| {
         let deadline = Instant::now() + LIMIT;
-        while crate::admin::get(admin, "/readyz").json()["control_connection"] != state {
+        while crate::proxy::admin::get(admin, "/readyz").json()["control_connection"] != state {
             assert!(Instant::now() < deadline, "never {state}");
         }
     };
@@ -252,7 +252,7 @@ async fn the_control_connection_and_the_schema_follow_the_settings() {
     schema_of_snapshots("table_one");
 
     write(second.address(), "");
-    assert_eq!(crate::admin::post(admin, "/reload").code, 200);
+    assert_eq!(crate::proxy::admin::post(admin, "/reload").code, 200);
     control("open");
     schema_of_snapshots("table_two");
 
@@ -261,9 +261,9 @@ async fn the_control_connection_and_the_schema_follow_the_settings() {
         second.address(),
         &format!("no-control-connection = true\nschema = '{schema}'"),
     );
-    assert_eq!(crate::admin::post(admin, "/reload").code, 200);
+    assert_eq!(crate::proxy::admin::post(admin, "/reload").code, 200);
     assert_eq!(
-        crate::admin::get(admin, "/readyz").json()["control_connection"],
+        crate::proxy::admin::get(admin, "/readyz").json()["control_connection"],
         "off"
     );
     schema_of_snapshots("table_three");

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::proxy::{
     admin::{get, post},
     limits::refusal,
     procfs::until,

@@ -11,7 +11,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Announcement, Node, Options, Peer};
 use serde_json::Value;
 
-use crate::{
+use crate::proxy::{
     admin::get,
     support::proxy::{Proxy, free_address},
     wire::LIMIT,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, process::Command};
 
-use crate::{
+use crate::proxy::{
     admin::{get, post},
     reload::{answering, ask},
     ring::PROGRAM,

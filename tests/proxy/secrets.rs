@@ -12,7 +12,7 @@ use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck};
 
-use crate::{
+use crate::proxy::{
     certificates::{Authority, Issued},
     support::{proxy::Proxy, snapshots},
     wire::{LIMIT, envelope},

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::support::proxy::Proxy;
+use cqlens_testing::proxy::Proxy;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 

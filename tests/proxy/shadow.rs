@@ -13,7 +13,7 @@ use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::proxy::{
     admin::{get, post},
     support::{
         proxy::{Proxy, free_address},

@@ -6,7 +6,7 @@ use cqlens_node::Node;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::proxy::{
     shadow::{connect, node, proxy, report, runtime, traffic},
     wire::LIMIT,
 };

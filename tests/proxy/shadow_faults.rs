@@ -15,7 +15,7 @@ use std::{
 use cqlens_client::{Bind, Run, RunOptions};
 use serde_json::json;
 
-use crate::{
+use crate::proxy::{
     procfs::Process,
     shadow::{connect, node, proxy, report, runtime, traffic},
     support::{

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     procfs::until,
     wire::{LIMIT, Node, connect, proxy, query, read_to_end, void},
 };

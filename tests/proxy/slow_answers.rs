@@ -15,7 +15,7 @@ use cqlens_proto::{
     segment::{Encoding, MAX_PAYLOAD, encode},
 };
 
-use crate::{
+use crate::proxy::{
     support::proxy::Proxy,
     wire::{LIMIT, Node, connect, envelope, proxy, read_to_end},
 };

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxy::{
     proxy_protocol::header,
     wire::{LIMIT, Node, connect, converse, envelope, proxy, query, read_to_end, report, void},
 };

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-use crate::{
+use crate::proxy::{
     certificates::{self, Authority, BOTH, Issued, acceptor, in_front_of, listen},
     support::proxy::Proxy,
     wire::{self, LIMIT, query, report},

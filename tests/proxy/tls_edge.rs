@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-use crate::settings::{File, printed};
-use crate::{
+use crate::proxy::settings::{File, printed};
+use crate::proxy::{
     certificates::{Authority, BOTH, Issued, acceptor, in_front_of},
     support::proxy::Proxy,
     wire::{self, LIMIT, report},
@@ -198,7 +198,7 @@ async fn a_lowest_version_is_kept_on_either_side() {
     let proxy = setup.proxy(node.address(), &["--client-tls-min-version", "1.3"]);
     for (versions, is_taken) in [(&[&TLS13], true), (&[&TLS12], false)] {
         let socket = TcpStream::connect(proxy.address).await.unwrap();
-        let done = crate::certificates::try_handshake(socket, &setup.authority, None, versions).await;
+        let done = crate::proxy::certificates::try_handshake(socket, &setup.authority, None, versions).await;
         assert_eq!(done.is_ok(), is_taken, "{done:?}");
     }
     proxy.stop(LIMIT);
@@ -233,7 +233,7 @@ fn settings_of_tls_are_printed_as_they_can_be_read_back() {
     }
     let second = File::new(&printed);
     let path = second.path();
-    let again = crate::settings::printed(&["proxy", "--config", text(&path), "--print-config"], &[]);
+    let again = crate::proxy::settings::printed(&["proxy", "--config", text(&path), "--print-config"], &[]);
     assert!(
         again.contains(r#"client-tls-key = ["a.key", "b.key"]"#),
         "{again}"

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use cqlens_node::Announcement;
 
-use crate::{
+use crate::proxy::{
     ring::{Ring, Rule, client, follow, host_id, host_id_at, node, until_refused},
     settings::File,
     support::proxy::Proxy,
@@ -132,7 +132,7 @@ async fn the_control_connection_goes_on_with_another_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
     let ring = Ring::start(2).await;
-    let (rule, admin) = (Rule::new(), crate::support::proxy::free_address());
+    let (rule, admin) = (Rule::new(), cqlens_testing::proxy::free_address());
     let settings = |second: SocketAddr| {
         let (one, other) = (ring.address(0), ring.nodes[1].host_id());
         format!(
@@ -141,11 +141,14 @@ async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
         )
     };
     let file = File::new(&settings(rule.nth(2)));
-    let mut proxy = Proxy::spawn(crate::ring::PROGRAM, &["--config", file.path().to_str().unwrap()]);
+    let mut proxy = Proxy::spawn(
+        crate::proxy::ring::PROGRAM,
+        &["--config", file.path().to_str().unwrap()],
+    );
     proxy.wait_for_log(&format!("listen={}", rule.nth(2)));
     let mut untouched = client(rule.nth(1)).await;
     file.write(&settings(rule.nth(3)));
-    let answer = crate::admin::post(admin, "/reload");
+    let answer = crate::proxy::admin::post(admin, "/reload");
     assert_eq!(
         answer.json()["applied"],
         serde_json::json!(["map"]),
@@ -157,7 +160,7 @@ async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
     assert_eq!(host_id(&mut untouched).await, ring.nodes[0].host_id().to_string());
     // What cannot work changes nothing.
     file.write(&settings(rule.nth(1)));
-    let refused = crate::admin::post(admin, "/reload");
+    let refused = crate::proxy::admin::post(admin, "/reload");
     assert_eq!(refused.code, 422);
     assert!(
         refused.body.contains("have the same listen address"),
@@ -168,7 +171,7 @@ async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
     file.write(
         &settings(rule.nth(3)).replace("'cluster'\n", "'cluster'\nstate-file = '/nowhere/nodes.toml'\n"),
     );
-    let waits = crate::admin::post(admin, "/reload");
+    let waits = crate::proxy::admin::post(admin, "/reload");
     assert_eq!(waits.json()["need_restart"], serde_json::json!(["state-file"]));
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }

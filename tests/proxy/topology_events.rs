@@ -10,7 +10,7 @@ use cqlens_proto::{
     message::{Event, Extensions, Register, Request, Response},
 };
 
-use crate::{
+use crate::proxy::{
     ring::{Ring, Rule, client, follow, host_id_at, node},
     settings::File,
     wire::LIMIT,

@@ -4,7 +4,7 @@ use std::{net::TcpListener, process::Command};
 
 use cqlens_node::{Announcement, Node, Options, Peer};
 
-use crate::{
+use crate::proxy::{
     ring::{PROGRAM, Ring, Rule, follow, host_id_at, node, own_network},
     wire::LIMIT,
 };

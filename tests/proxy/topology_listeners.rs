@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use cqlens_node::Announcement;
 
-use crate::{
+use crate::proxy::{
     ring::{Ring, Rule, follow, host_id_at, node},
     wire::LIMIT,
 };

@@ -20,7 +20,7 @@ use cqlens_proxy::{
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::wire;
+use crate::proxy::wire;
 
 /// A proxy that shows its own address in place of the node's.
 struct Showing {

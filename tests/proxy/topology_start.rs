@@ -8,7 +8,7 @@ use std::{
 
 use cqlens_node::{Node, Options};
 
-use crate::{
+use crate::proxy::{
     ring::{PROGRAM, Ring, Rule, follow, host_id_at},
     support::proxy::Proxy,
     wire::{self, LIMIT, connect},
@@ -125,11 +125,11 @@ const WRONG: [&str; 4] = ["--username", "reader", "--password", "hunter2"];
 #[test]
 fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
     let node = asking();
-    let admin = crate::support::proxy::free_address();
+    let admin = cqlens_testing::proxy::free_address();
     let admin_text = admin.to_string();
     let mut proxy = Proxy::start(PROGRAM, node.address, &["--admin", &admin_text]);
     proxy.wait_for_log("the control connection needs a username and password accepted by the node");
-    let status = crate::admin::get(admin, "/readyz");
+    let status = crate::proxy::admin::get(admin, "/readyz");
     let why = status.json()["control_connection_error"].to_string();
     assert!(
         why.contains("PasswordAuthenticator") && why.contains(&node.address.to_string()),
@@ -148,12 +148,12 @@ fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
 #[test]
 fn a_password_that_the_node_does_not_take_is_told_and_not_shown() {
     let node = asking();
-    let admin = crate::support::proxy::free_address();
+    let admin = cqlens_testing::proxy::free_address();
     let admin_text = admin.to_string();
     let arguments = [&["--admin", &admin_text], &WRONG[..]].concat();
     let mut proxy = Proxy::start(PROGRAM, node.address, &arguments);
     proxy.wait_for_log("the control connection needs a username and password accepted by the node");
-    let status = crate::admin::get(admin, "/readyz");
+    let status = crate::proxy::admin::get(admin, "/readyz");
     assert_eq!(status.code, 200);
     let why = status.json()["control_connection_error"].to_string();
     assert!(

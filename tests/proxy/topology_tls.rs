@@ -8,7 +8,7 @@ use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::{
+use crate::proxy::{
     certificates::{Authority, BOTH, Issued, accept, acceptor, forward},
     ring::{Followed, Rule, follow, host_id, own_network},
     wire::{LIMIT, report},

@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
 };
 
-use crate::{
+use crate::proxy::{
     ring::PROGRAM,
     support::{
         Missing, available,
@@ -19,7 +19,7 @@ use crate::{
     wire::{LIMIT, envelope, read_to_end},
 };
 
-const INSIDE: &str = "transparent::inside_a_network_of_its_own";
+const INSIDE: &str = "proxy::transparent::inside_a_network_of_its_own";
 
 #[test]
 fn redirected_connections_reach_the_node_that_they_were_going_to() {
@@ -137,7 +137,7 @@ fn inside_a_network_of_its_own() {
 fn without_a_redirection_there_is_nowhere_to_go() {
     let node = node("127.0.0.1:0");
     let proxy = Proxy::start(PROGRAM, node, &["--transparent", "--no-control-connection"]);
-    let mut client = crate::wire::connect(proxy.address);
+    let mut client = crate::proxy::wire::connect(proxy.address);
     client.write_all(&envelope(4, 3, 0x05, &[])).unwrap();
     let answer = read_to_end(&mut client);
     assert_eq!(

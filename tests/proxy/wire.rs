@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::proxy::Proxy;
+use cqlens_testing::proxy::Proxy;
 
 /// Nothing here takes longer on a machine that works, however busy.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::loads::Outcome;
-use crate::shop::Sent;
+use super::loads::Outcome;
+use super::shop::Sent;
 
 /// An operation of one application.
 #[derive(Debug, Deserialize)]

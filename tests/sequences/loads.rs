@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::labels::{self, Label};
-use crate::shop::{Application, Drivers, Language, data};
-use crate::support::process::Supervised;
-use crate::support::proxy::Proxy;
+use super::labels::{self, Label};
+use super::shop::{Application, Drivers, Language, data};
+use cqlens_testing::process::Supervised;
+use cqlens_testing::proxy::Proxy;
 
 /// Far beyond what a load takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);

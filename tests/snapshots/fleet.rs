@@ -19,6 +19,11 @@ const NODES: u64 = 12;
 
 /// A window of `source` that begins so many minutes after midnight of 2026-01-01 and was watched for so many.
 pub(crate) fn snapshot(source: &str, minute: i64, minutes: u64) -> Snapshot {
+    snapshot_of(PATTERNS, source, minute, minutes)
+}
+
+/// The same with another number of statements.
+pub(crate) fn snapshot_of(patterns: u64, source: &str, minute: i64, minutes: u64) -> Snapshot {
     let start = Timestamp::from_second(1_767_225_600 + minute * 60).expect("it is in this century");
     let seed = source
         .bytes()
@@ -29,7 +34,7 @@ pub(crate) fn snapshot(source: &str, minute: i64, minutes: u64) -> Snapshot {
         at: start,
     };
     let mut window = Window::new(start, source);
-    for number in 0..PATTERNS {
+    for number in 0..patterns {
         let pattern = traffic.pattern(number);
         window.coverage.requests += pattern.count;
         window.patterns.insert(PatternId(mixed(number)), pattern);

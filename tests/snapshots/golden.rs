@@ -1,7 +1,7 @@
 //! Snapshots of every version of the format are read, for as long as cqlens is: years of them may lie in folders.
 //!
 //! `tests/golden` holds one of each. What today's version writes must look like the latest of them. A field that is new
-//! and has a default may be added: write that file anew (`CQLENS_WRITE_GOLDEN=1 cargo test --test snapshots golden`),
+//! and has a default may be added: write that file anew (`CQLENS_WRITE_GOLDEN=1 cargo test --test hermetic snapshots::golden`),
 //! and keep the one before under another name, with a line in `KEPT`. Whatever else changes needs a new version of the
 //! format, and a file of it here.
 

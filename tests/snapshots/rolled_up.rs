@@ -12,7 +12,7 @@ use cqlens::sink::{Retention, RollUp, SnapshotDir};
 use cqlens_audit::window::Snapshot;
 use serde_json::Value;
 
-use crate::{fleet, shop::Shop};
+use crate::snapshots::{fleet, shop::Shop};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const TWO_DAYS: Duration = Duration::from_hours(48);

@@ -11,16 +11,16 @@ use cqlens_audit::{
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proto::envelope::Direction;
+use cqlens_testing::everything;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
+use crate::snapshots::{
     fleet::{Random, mixed},
     wire::{self, Cell},
 };
 
 /// 2026-01-01, in nanoseconds.
 const START: i64 = 1_767_225_600_000_000_000;
-const REQUESTS_A_MINUTE: u64 = 15_000;
 const MILLISECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60_000 * MILLISECOND;
 
@@ -69,6 +69,10 @@ const APPLICATIONS: [&str; 8] = [
     "reporting",
 ];
 const INSTANCES: usize = 3;
+
+fn requests_a_minute() -> u64 {
+    if everything() { 15_000 } else { 3_000 }
+}
 
 /// Partitions of each table.
 const KEYS: u64 = 100_000;
@@ -152,8 +156,8 @@ impl Shop {
     pub(crate) fn minute(&mut self) -> Snapshot {
         let begin = self.now;
         let mut events = Vec::new();
-        for number in 0..REQUESTS_A_MINUTE {
-            let at = begin + MINUTE / REQUESTS_A_MINUTE.cast_signed() * number.cast_signed();
+        for number in 0..requests_a_minute() {
+            let at = begin + MINUTE / requests_a_minute().cast_signed() * number.cast_signed();
             self.request(at, &mut events);
         }
         events.sort_by_key(|event| event.0);

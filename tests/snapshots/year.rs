@@ -4,8 +4,9 @@ use std::fs;
 
 use cqlens::sink::{Retention, SnapshotDir};
 use cqlens_audit::window::{Detail, Snapshot};
+use cqlens_testing::with_everything;
 
-use crate::{fleet, shop::Shop};
+use crate::snapshots::{fleet, shop::Shop};
 
 const PROXIES: u64 = 40;
 
@@ -84,6 +85,9 @@ fn again(snapshot: &Snapshot, doublings: usize) -> Snapshot {
 /// counts that they would have.
 #[test]
 fn a_year_of_forty_proxies_takes_up_less_than_ten_gigabytes() {
+    if !with_everything("what a year of a fleet takes up on the disk") {
+        return;
+    }
     let mut shop = Shop::open();
     let minutes: Vec<_> = (0..5).map(|_| shop.minute()).collect();
     let hours: Vec<_> = (2..)
@@ -107,6 +111,9 @@ fn a_year_of_forty_proxies_takes_up_less_than_ten_gigabytes() {
 /// A proxy that sees much more has fewer minutes and hours (see `docs/snapshots.md`), and all days.
 #[test]
 fn the_days_of_a_year_fit_however_busy_a_proxy_is() {
+    if !with_everything("what the days of busy proxies take up on the disk") {
+        return;
+    }
     let hours: Vec<_> = (0..2)
         .map(|part| fleet::snapshot("proxy-a", part * 30, 30))
         .collect();

@@ -7,7 +7,7 @@ use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::sniff::{
     conversation::Relay,
     packets::Layout,
     report::{invented, number},
@@ -64,7 +64,7 @@ fn a_file_that_may_not_be_read_is_refused_in_one_line() {
     // By another process: a program that is open for writing does not run, and another test may just make a
     // process of its own.
     let mut copy = std::process::Command::new("cp");
-    copy.arg(crate::sniff::PROGRAM).arg(open.join("cqlens"));
+    copy.arg(crate::sniff::sniff::PROGRAM).arg(open.join("cqlens"));
     assert!(copy.status().unwrap().success());
     std::fs::copy(&file, open.join("secret.pcap")).unwrap();
     let output = std::process::Command::new("setpriv")
@@ -76,9 +76,9 @@ fn a_file_that_may_not_be_read_is_refused_in_one_line() {
         .arg(open.join("report.json"))
         .output();
     std::fs::remove_dir_all(&open).unwrap();
-    let Some(output) = crate::support::available(
+    let Some(output) = cqlens_testing::available(
         "a file that may not be read",
-        output.map_err(|error| crate::support::Missing(format!("`setpriv` cannot be run: {error}"))),
+        output.map_err(|error| cqlens_testing::Missing(format!("`setpriv` cannot be run: {error}"))),
     ) else {
         return;
     };
@@ -177,7 +177,7 @@ fn a_wrong_port_is_told_with_the_ports_that_look_like_cql() {
     }
     // Also where only the middle of connections is there, and segments hide envelopes.
     for name in ["gocql-v3-none", "java-v5-none", "java-v5-lz4"] {
-        let mut middle = crate::tcp::segments(&recording(name).capture());
+        let mut middle = crate::sniff::tcp::segments(&recording(name).capture());
         middle.drain(..middle.len() / 2);
         for segment in &mut middle {
             for end in [&mut segment.from, &mut segment.to] {
@@ -255,8 +255,8 @@ fn of_a_capture_without_cql_nothing_is_audited_and_that_is_said() {
 #[test]
 fn each_server_that_speaks_tls_is_told_once() {
     let place = Place::new();
-    let tls = crate::packets::Capture::read(&crate::sniff::unpacked(
-        &crate::sniff::captures().join("python-v4-none-tls.pcap"),
+    let tls = crate::sniff::packets::Capture::read(&crate::sniff::sniff::unpacked(
+        &crate::sniff::sniff::captures().join("python-v4-none-tls.pcap"),
     ));
     let once = segments(&tls);
     let mut all = Vec::new();
@@ -288,7 +288,7 @@ fn each_server_that_speaks_tls_is_told_once() {
 #[test]
 fn encrypted_connections_are_told_once_with_what_to_do() {
     let place = Place::new();
-    let file = crate::sniff::captures().join("python-v4-none-tls.pcap");
+    let file = crate::sniff::sniff::captures().join("python-v4-none-tls.pcap");
     let sniffed = place.sniff(&[Path::new(&file)], &[]);
     let said = sniffed.told();
     assert!(matches!(sniffed.code(), Some(0 | 2)), "{said}");

@@ -12,7 +12,7 @@ use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::sniff::{
     certificates::{Authority, BOTH, acceptor, in_front_of},
     conversation::Relay,
     report::number,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{
+use crate::sniff::{
     packets::Capture,
     tcp::{self, ACK, FIN, PUSH, SYN, Segment},
 };

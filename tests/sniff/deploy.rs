@@ -11,7 +11,7 @@ use std::{
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 
-use crate::{
+use crate::sniff::{
     report::number,
     sniff::Place,
     support::{Missing, available, cache, process::Supervised},
@@ -135,7 +135,7 @@ fn systemd_takes_the_units() {
     let place = Place::new();
     let installed = |name: &str| {
         let unit = std::fs::read_to_string(example(name)).unwrap();
-        let unit = unit.replace("/usr/local/bin/cqlens", crate::sniff::PROGRAM);
+        let unit = unit.replace("/usr/local/bin/cqlens", crate::sniff::sniff::PROGRAM);
         place.write(name, unit.as_bytes())
     };
     let units = [
@@ -180,7 +180,7 @@ fn the_command_of_the_unit_is_understood() {
         .split_whitespace()
         .map(|word| word.replace("/var/lib/cqlens", place.path("").to_str().unwrap()))
         .collect();
-    let output = Command::new(crate::sniff::PROGRAM)
+    let output = Command::new(crate::sniff::sniff::PROGRAM)
         .args(["sniff", "-"])
         .args(&options)
         .stdin(std::process::Stdio::null())
@@ -196,10 +196,10 @@ fn the_command_of_the_unit_is_understood() {
 fn an_ephemeral_container_looks_on_from_within_a_pod() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let place = Place::new();
-    let recorded = crate::sniff::recording("python-v4-none");
+    let recorded = crate::sniff::sniff::recording("python-v4-none");
     let programs = place.path("bin");
     std::fs::create_dir(&programs).unwrap();
-    symlink(crate::sniff::PROGRAM, programs.join("cqlens")).unwrap();
+    symlink(crate::sniff::sniff::PROGRAM, programs.join("cqlens")).unwrap();
     let kubectl = format!(
         "#!/bin/sh\necho \"$*\" >> '{}'\ncase $* in *tcpdump*) cat '{}' ;; esac\n",
         place.path("asked").display(),

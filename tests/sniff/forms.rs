@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use crate::sniff::{
     packets::{Capture, Layout},
     report::{differences, number, seen},
     sniff::{Place, Sniffed, captures, recording, unpacked},
@@ -148,7 +148,7 @@ fn a_window_begins_with_the_first_time_that_is_known() {
         &capture.packets[..half],
         Layout::PcapngSimple { big_endian: false },
     );
-    let timed = part(&capture.packets[half..], crate::packets::PLAIN);
+    let timed = part(&capture.packets[half..], crate::sniff::packets::PLAIN);
     let files = [place.write("0.pcapng", &untimed), place.write("1.pcap", &timed)];
     let files: Vec<_> = files.iter().map(AsRef::as_ref).collect();
     let sniffed = place.sniff(&files, &[]);

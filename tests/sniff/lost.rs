@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use crate::sniff::{
     mutator::{self, Chance, carries_data, is_request, without},
     oracle,
     report::number,
@@ -101,7 +101,7 @@ fn bytes_that_are_there_and_bytes_that_are_lost_are_all_bytes() {
     for (seed, (recorded, segments, original)) in (0..).zip(small()) {
         assert_eq!((original.lost, original.cut), (0, 0), "{}", recorded.name);
         assert_eq!(original.seen, oracle::seen(&segments), "{}", recorded.name);
-        for (what, lose) in LOST {
+        for (what, lose) in mutator::tried(seed, LOST) {
             let changed = lose(&segments, &mut Chance::new(seed));
             let file = place.write("changed.pcap", &capture(&changed).plain());
             let found = counted(place.sniff(&[&file], &[]).report());
@@ -114,7 +114,7 @@ fn bytes_that_are_there_and_bytes_that_are_lost_are_all_bytes() {
             lost += found.lost;
         }
     }
-    assert!(lost > 100_000, "{lost} bytes are missing in all");
+    assert!(lost > 30_000, "{lost} bytes are missing in all");
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
@@ -124,7 +124,7 @@ fn missing_bytes_are_counted_as_far_as_anything_shows_them() {
     let place = Place::new();
     let (mut all, mut lost) = (Vec::new(), 0);
     for (seed, (recorded, segments, _)) in (0..).zip(small()) {
-        for (name, change) in mutator::LOSING {
+        for (name, change) in mutator::tried(seed, mutator::LOSING) {
             let changed = change(&segments, &mut Chance::new(seed));
             let (least, most) = oracle::missing_of(&changed, &segments);
             let file = place.write("changed.pcap", &capture(&changed).plain());
@@ -139,7 +139,7 @@ fn missing_bytes_are_counted_as_far_as_anything_shows_them() {
             lost += least;
         }
     }
-    assert!(lost > 10_000, "{lost} bytes are missing in all");
+    assert!(lost > 3_000, "{lost} bytes are missing in all");
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
@@ -175,7 +175,7 @@ fn requests_that_are_counted_are_never_more_and_those_that_are_not_are_in_lost_b
         .into_iter()
         .filter(|(recorded, ..)| versions(&recorded.name));
     for (seed, (recorded, segments, original)) in (0..).zip(originals) {
-        for (what, lose) in LOST {
+        for (what, lose) in mutator::tried(seed, LOST) {
             let changed = lose(&segments, &mut Chance::new(seed));
             let file = place.write("changed.pcap", &capture(&changed).plain());
             let report = place.sniff(&[&file], &[]);

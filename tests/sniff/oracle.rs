@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use crate::tcp::{ACK, FIN, SYN, Segment};
+use crate::sniff::tcp::{ACK, FIN, SYN, Segment};
 
 /// A direction of a connection: from, to.
 pub(crate) type Flow = (SocketAddr, SocketAddr);
@@ -141,7 +141,7 @@ pub(crate) fn requests(segments: &[Segment], whole: &[Segment]) -> Vec<(usize, b
 
 #[test]
 fn harmless_changes_lose_no_byte_and_the_others_change_none() {
-    use crate::{
+    use crate::sniff::{
         mutator::{Chance, HARMLESS, LOSING},
         sniff::recorded,
         tcp::segments,

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{
+use crate::sniff::{
     mutator,
     sniff::{PROGRAM, Place, recording},
     support::{Missing, available},

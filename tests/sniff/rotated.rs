@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use crate::sniff::{
     packets::Capture,
     report::number,
     sniff::{Place, recording},
@@ -48,7 +48,7 @@ fn hours_between_captures_are_not_in_the_rates() {
     let once = number(&recording("python-v4-none").report()["coverage"]["requests"]);
     assert_eq!(number(&report["coverage"]["requests"]), 3 * once);
     // The snapshots say the same.
-    let output = std::process::Command::new(crate::sniff::PROGRAM)
+    let output = std::process::Command::new(crate::sniff::sniff::PROGRAM)
         .args(["report", "--format", "json"])
         .arg(place.path("snapshots"))
         .output()
@@ -87,7 +87,7 @@ fn silence_within_a_capture_is_observed() {
 #[test]
 fn what_the_first_window_finds_is_still_said_at_the_end() {
     let place = Place::new();
-    let tls = crate::sniff::captures().join("python-v4-none-tls.pcap");
+    let tls = crate::sniff::sniff::captures().join("python-v4-none-tls.pcap");
     let mut capture = Capture::read(&std::fs::read(tls).unwrap());
     let plain = recording("python-v4-none").capture();
     let begin = capture.packets[0].at;

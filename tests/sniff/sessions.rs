@@ -13,7 +13,7 @@ use cqlens_proto::{
 };
 use serde_json::Value;
 
-use crate::{
+use crate::sniff::{
     sniff::Place,
     tcp::{Segment, capture},
     together::Talk,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::sniff::{
     packets::{Capture, Packet},
     report::number,
     sniff::{Place, recording},
@@ -61,7 +61,7 @@ fn sniffed(place: &Place, capture: &Capture) -> Value {
     sniffed.report().clone()
 }
 
-/// Not a test: what each snap length still knows. `cargo test --test sniff -- --ignored --nocapture
+/// Not a test: what each snap length still knows. `cargo test --test hermetic -- --ignored --nocapture
 /// which_snap`
 #[test]
 #[ignore = "it prints a table"]

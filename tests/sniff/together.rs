@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
+use crate::sniff::{
     packets::Capture,
     report::{differences, number, seen},
     sniff::{PROGRAM, Place, recorded, recording},
@@ -59,7 +59,7 @@ fn latencies_are_those_of_the_capture() {
         let capture = stretched(&capture(&packets), times);
         let file = place.write(
             "delays.pcap",
-            &capture.write(crate::packets::Layout::Pcapng {
+            &capture.write(crate::sniff::packets::Layout::Pcapng {
                 big_endian: false,
                 nanoseconds: true,
             }),

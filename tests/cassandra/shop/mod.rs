@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::support::driver::{Compression, Driver};
-use crate::support::process::Supervised;
-use crate::support::{available, cache};
+use cqlens_testing::driver::{Compression, Driver};
+use cqlens_testing::process::Supervised;
+use cqlens_testing::{available, cache};
 
 /// All that programs know to do.
 pub(crate) const ALL: &str = "join-one-by-one,join-at-once,join-by-list,join-with-cache,lookup,chain,buckets,days,text-days,copies,\

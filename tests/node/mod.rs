@@ -1,14 +1,10 @@
 //! The embedded node over real sockets: what tests and the demo rely on, in every protocol version.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};
 use cqlens_proto::message::{BatchKind, ErrorCode, Event, Extensions, Register, Request, Response};
-
-use cqlens_testing as support;
 
 mod clean_workload;
 mod protocol;

@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, fs, net::SocketAddr};
 
-use cqlens_testing::available;
+use cqlens_testing::{
+    available,
+    proxy::{free_address, get},
+};
 
 use crate::{
-    LIMIT, Shop, address, get,
     receiver::{Collector, attribute},
-    wait_until,
+    shop::{LIMIT, Shop, wait_until},
 };
 
 /// Series and their values, without the labels that a collector adds.
@@ -40,7 +42,7 @@ fn a_collector_has_the_series_of_prometheus_and_the_findings() {
         return;
     }
     let shop = Shop::open();
-    let admin = address();
+    let admin = free_address().to_string();
     let proxy = shop.proxy(&collector.url(), &["--admin", &admin]);
     shop.search(&proxy, 30);
     let admin: SocketAddr = admin.parse().unwrap();

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use cqlens_testing::available;
 use serde_json::Value;
 
-use crate::{deploy, documents, kubernetes_agrees, understood};
+use crate::packages::{deploy, documents, kubernetes_agrees, understood};
 
 fn manifests() -> Vec<PathBuf> {
     let folder = fs::read_dir(deploy("")).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use cqlens_testing::available;
 
-use crate::{checkout, judged};
+use crate::packages::{checkout, judged};
 
 const RECIPE: &str = "packaging/Dockerfile";
 

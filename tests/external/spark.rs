@@ -4,7 +4,10 @@ use std::fs;
 
 use cqlens_testing::{available, spark};
 
-use crate::{PROGRAM, Windows, differences, export, merged::assert_is_merged, report, snapshot::said};
+use crate::{
+    merged::assert_is_merged,
+    windows::{PROGRAM, Windows, differences, export, report, said},
+};
 
 #[test]
 fn spark_merges_tables_to_what_the_report_says() {

@@ -1,18 +1,12 @@
 //! What the data path promises, without a Cassandra: a scripted node on one side, raw bytes on the other.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
 use cqlens_testing as support;
 
 mod admin;
 mod bad_input;
 mod bypass;
 mod catalog;
-mod certificates;
+pub(crate) mod certificates;
 mod client_names;
 mod descriptors;
 mod files;
@@ -59,4 +53,4 @@ mod topology_rewriting;
 mod topology_start;
 mod topology_tls;
 mod transparent;
-mod wire;
+pub(crate) mod wire;

@@ -9,7 +9,7 @@ use std::{
 use cqlens_testing::{available, tools};
 use serde_json::Value;
 
-use crate::{
+use crate::packages::{
     checkout, documents,
     kubernetes::{assert_confined, assert_probed, container},
     kubernetes_agrees, understood,
@@ -67,7 +67,7 @@ fn settings(documents: &[Value], folder: &Path) -> String {
     let written = &of_kind(documents, "ConfigMap")[0]["data"]["cqlens.toml"];
     fs::write(&file, written.as_str().unwrap()).unwrap();
     let workload = of_kind(documents, "StatefulSet")[0];
-    let arguments = crate::kubernetes::arguments(container(workload, "cqlens"));
+    let arguments = crate::packages::kubernetes::arguments(container(workload, "cqlens"));
     let file = file.display().to_string();
     let arguments: Vec<String> = arguments
         .into_iter()

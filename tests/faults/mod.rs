@@ -2,23 +2,12 @@
 //! see nothing, and nothing is left behind. The table is in `README.md` here; faults of a real Cassandra are
 //! in `tests/cassandra/faults.rs`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-#![allow(
-    clippy::print_stdout,
-    reason = "the test runner shows it with a failing test, and figures with --nocapture"
-)]
-
 #[path = "../../proto/tests/golden/recording.rs"]
 #[allow(unreachable_pub)]
 mod recording;
 use cqlens_testing as support;
-#[path = "../proxy/wire.rs"]
-#[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
-mod wire;
+
+use crate::proxy::wire;
 
 mod auditor;
 mod blinding;

@@ -1,19 +1,9 @@
 //! How well operations of several statements are found in what real drivers send: programs in two languages, which say
 //! themselves what they have done, and a report that is made without that. The nodes are embedded ones.
 //!
-//! These tests have a binary of their own, since their loads take up the whole machine.
+//! Part of `tests/external`, since the drivers come from their registries.
 //!
 //! All that was sent counts, also where a busy machine sent less of it than it was to.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed, and its panic is the report"
-)]
-#![allow(
-    clippy::print_stdout,
-    reason = "the test runner shows it with a failing test: how well it was found"
-)]
-
 mod labels;
 mod loads;
 #[path = "../cassandra/shop/mod.rs"]

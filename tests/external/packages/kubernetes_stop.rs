@@ -11,7 +11,7 @@ use std::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
+use crate::packages::{
     checkout,
     kubernetes::{container, workload},
     printed,

@@ -1,19 +1,12 @@
 //! What is installed with: the archive, the packages of distributions, the list of what is linked in, the container,
 //! Compose and Kubernetes. Each is judged by the ecosystem's own tools, and the command lines in them by cqlens.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
 mod archive;
 mod compose;
 mod container;
 mod distributions;
 mod helm;
 mod kubernetes;
-#[cfg(feature = "fleet")]
 mod kubernetes_stop;
 mod linked;
 

@@ -1,14 +1,4 @@
-//! Metrics and findings on their way to an OpenTelemetry collector: a real one takes them, and has what `/metrics` has.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
-mod collector;
-mod receiver;
-mod refusals;
+//! A shop whose figures go to an OpenTelemetry collector.
 
 use std::{
     net::SocketAddr,
@@ -17,20 +7,20 @@ use std::{
 
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
-use cqlens_testing::proxy::{Proxy, free_address, get};
+use cqlens_testing::proxy::Proxy;
 use tokio::runtime::Runtime;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A node with a table of items.
-struct Shop {
+pub(crate) struct Shop {
     runtime: Runtime,
     node: Node,
 }
 
 impl Shop {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let runtime = Runtime::new().unwrap();
         let node = runtime.block_on(async {
             let node = Node::start(Options::default()).await.unwrap();
@@ -44,7 +34,7 @@ impl Shop {
     }
 
     /// A proxy that sends its figures to `collector` several times a second.
-    fn proxy(&self, collector: &str, more: &[&str]) -> Proxy {
+    pub(crate) fn proxy(&self, collector: &str, more: &[&str]) -> Proxy {
         let common = [
             "--otlp",
             collector,
@@ -59,7 +49,7 @@ impl Shop {
     }
 
     /// Searches that are a finding.
-    fn search(&self, proxy: &Proxy, times: usize) {
+    pub(crate) fn search(&self, proxy: &Proxy, times: usize) {
         self.runtime.block_on(async {
             let mut client = connect(proxy.address).await;
             for _search in 0..times {
@@ -70,18 +60,14 @@ impl Shop {
     }
 }
 
-async fn connect(address: SocketAddr) -> Client {
+pub(crate) async fn connect(address: SocketAddr) -> Client {
     Client::connect(address, &ClientOptions::default()).await.unwrap()
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < LIMIT, "never: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-fn address() -> String {
-    free_address().to_string()
 }

@@ -4,19 +4,9 @@
 //! The captures in `captures/` are those of real drivers; see its README. Others are made here, out of bytes
 //! that passed a relay.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-#![allow(clippy::print_stdout, reason = "the test runner shows it with a failing test")]
-
-#[path = "../proxy/certificates.rs"]
-#[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
-mod certificates;
 use cqlens_testing as support;
-#[path = "../scenarios/verdict.rs"]
-mod verdict;
+
+use crate::{proxy::certificates, verdict};
 
 mod bad_input;
 mod contact;
@@ -34,6 +24,7 @@ mod rotated;
 mod same_report;
 mod sessions;
 mod snap_length;
+#[allow(clippy::module_inception, reason = "the command, among what is said of it")]
 mod sniff;
 mod tcp;
 mod together;

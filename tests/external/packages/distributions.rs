@@ -8,7 +8,7 @@ use std::{
 
 use cqlens_testing::{Missing, available, tools};
 
-use crate::{
+use crate::packages::{
     archive::{archive, script},
     judged, printed,
 };
@@ -121,7 +121,8 @@ fn they_are_the_same_each_time() {
 /// A new version stops nothing; and the end of the package is the end of the service.
 #[test]
 fn an_update_does_not_stop_what_runs() {
-    let read = |name: &str| fs::read_to_string(crate::checkout().join("packaging").join(name)).unwrap();
+    let read =
+        |name: &str| fs::read_to_string(crate::packages::checkout().join("packaging").join(name)).unwrap();
     for name in ["after-install.sh", "before-remove.sh", "after-remove.sh"] {
         printed(Command::new("sh").args(["-n", "-c", &read(name)]));
     }

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::{checkout, printed};
+use crate::packages::{checkout, printed};
 
 /// Runs a script of `packaging`, with what it makes in a folder, and returns what it prints.
 pub(crate) fn script(name: &str, arguments: &[&str], folder: &Path, path: &str) -> String {

@@ -1,8 +1,6 @@
 //! The documentation: its commands are those that the program has, its links lead somewhere, and what the quick start says
 //! happens.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 #[path = "../../crates/audit/tests/words/mod.rs"]
 mod avoided;
 mod commands;

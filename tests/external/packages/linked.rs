@@ -5,7 +5,7 @@ use std::fs;
 use cqlens_testing::{available, tools};
 use serde_json::Value;
 
-use crate::archive::script;
+use crate::packages::archive::script;
 
 #[test]
 fn it_names_every_library_with_version_and_licence_and_no_path() {
@@ -21,7 +21,7 @@ fn it_names_every_library_with_version_and_licence_and_no_path() {
     );
     let made = script("sbom.sh", &[], folder.path(), &path);
     let text = fs::read_to_string(made.trim()).unwrap();
-    let checkout = crate::checkout().display().to_string();
+    let checkout = crate::packages::checkout().display().to_string();
     assert!(!text.contains(&checkout), "it names a folder of this machine");
     let list: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(list["bomFormat"], "CycloneDX");

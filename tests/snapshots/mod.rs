@@ -1,8 +1,6 @@
 //! Snapshots that are kept for long: their format, what they take up, and what becomes of them as they age.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-mod fleet;
+pub(crate) mod fleet;
 mod golden;
 mod rolled_up;
 mod shop;

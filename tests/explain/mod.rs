@@ -1,8 +1,6 @@
 //! `cqlens explain` as a user and a CI job run it: what is read, what is answered, which exit code comes
 //! back.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 mod ci;
 mod exit_codes;
 mod formats;

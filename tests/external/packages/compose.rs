@@ -6,7 +6,7 @@ use std::fs;
 use cqlens_testing::{available, cache};
 use std::process::Command;
 
-use crate::{checkout, deploy, judged, understood};
+use crate::packages::{checkout, deploy, judged, understood};
 
 /// Checks a file against the schema of Compose.
 fn compose_agrees(file: &std::path::Path) -> Result<std::process::Output, cqlens_testing::Missing> {
