@@ -1,0 +1,121 @@
+# What `.ci/run` and `.ci/full` share: steps that all run whatever the ones before them did, and what is said at the end.
+# Sourced, from the top folder of the checkout.
+
+export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
+# A clean checkout is built once: what a second build would save only costs.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+failed_steps=()
+skipped_steps=()
+# A row for each step: its name, its outcome, its seconds, the tests that passed and failed.
+rows=()
+test_output=$(mktemp)
+trap 'rm -f "$test_output"' EXIT
+
+# step NAME COMMAND...
+step() {
+    local name=$1 started=$SECONDS outcome=ok before after
+    shift
+    echo "== $name"
+    before=$(counts)
+    "$@" </dev/null || outcome=FAILED
+    after=$(counts)
+    echo "== $name: $outcome, $((SECONDS - started)) s"
+    [ "$outcome" = ok ] || failed_steps+=("$name")
+    rows+=("$name|$outcome|$((SECONDS - started))|$((${after% *} - ${before% *}))|$((${after#* } - ${before#* }))")
+}
+
+# skip WHAT WHY
+skip() {
+    echo "== $1: skipped because $2"
+    skipped_steps+=("$1: $2")
+}
+
+# tested COMMAND...: runs tests, and keeps what they print for the end.
+tested() {
+    "$@" 2>&1 | tee -a "$test_output"
+}
+
+# The packages of a Debian-like system for the tools that are missing; on another system the tools must be there.
+install_missing() {
+    local packages=()
+    command -v java >/dev/null || packages+=(openjdk-17-jdk-headless)
+    command -v mvn >/dev/null || packages+=(maven)
+    command -v nft >/dev/null || packages+=(nftables)
+    command -v iptables >/dev/null || packages+=(iptables)
+    # Several users in one namespace need it, unless root runs the tests.
+    [ "$(id -u)" -eq 0 ] || command -v newuidmap >/dev/null || packages+=(uidmap)
+    command -v tcpdump >/dev/null || packages+=(tcpdump)
+    command -v kubectl >/dev/null || packages+=(kubernetes-client)
+    command -v ip >/dev/null || packages+=(iproute2)
+    command -v systemd-analyze >/dev/null || packages+=(systemd)
+    command -v chromium >/dev/null || packages+=(chromium)
+    command -v tmux >/dev/null || packages+=(tmux)
+    command -v pgrep >/dev/null || packages+=(procps)
+    command -v groff >/dev/null || packages+=(groff-base)
+    command -v promtool >/dev/null || packages+=(prometheus)
+    command -v go >/dev/null || packages+=(golang-go)
+    command -v node >/dev/null || packages+=(nodejs)
+    command -v npm >/dev/null || packages+=(npm)
+    command -v python3 >/dev/null || packages+=(python3)
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    [ ${#packages[@]} -gt 0 ] || return 0
+    local root=()
+    [ "$(id -u)" -eq 0 ] || root=(sudo)
+    "${root[@]}" apt-get update --quiet=2 || return
+    DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install --yes --quiet=2 --no-install-recommends "${packages[@]}"
+}
+
+# cargo_tool NAME VERSION: as a debug build, which is made in half the time; what these tools have to do takes seconds.
+cargo_tool() {
+    cargo "${1#cargo-}" --version 2>/dev/null ||
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install "$1" --version "$2" --locked --quiet --debug
+}
+
+formats() {
+    local manifest
+    cargo fmt --all --check || return
+    for manifest in fuzz benches/compare tests/cassandra/rust; do
+        cargo fmt --manifest-path "$manifest/Cargo.toml" --check || return
+    done
+}
+
+# The tests of the rings that plain `cargo test` leaves out are linted by name.
+lints() {
+    cargo clippy --workspace --all-features --all-targets --quiet -- -D warnings &&
+        cargo clippy --all-features --test cassandra --test external --quiet -- -D warnings
+}
+
+documentation() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
+}
+
+# Passed and failed so far: the sums over `test result: ok. 12 passed; 0 failed; …`.
+counts() {
+    awk '
+        /^test result:/ {
+            for (i = 2; i <= NF; i++) {
+                if ($i == "passed;") passed += $(i - 1)
+                if ($i == "failed;") failed += $(i - 1)
+            }
+        }
+        END { printf "%d %d\n", passed, failed }' "$test_output"
+}
+
+# Names what was not run: tests that lacked something or belong to another ring, and steps.
+left_out() {
+    {
+        sed -nE 's/^(skipped|left out): /  \1: /p' "$test_output"
+        [ ${#skipped_steps[@]} -eq 0 ] || printf '  skipped: %s\n' "${skipped_steps[@]}"
+    } | sort | uniq -c | sort -rn
+}
+
+# The end: what was left out, and the number of tests that passed and failed. 0 only if all steps did what they should.
+summary() {
+    local passed_and_failed
+    [ ${#failed_steps[@]} -eq 0 ] || echo "failed steps: ${failed_steps[*]}"
+    left_out
+    passed_and_failed=$(counts)
+    echo "${passed_and_failed% *} passed, ${passed_and_failed#* } failed"
+    [ ${#failed_steps[@]} -eq 0 ]
+}
