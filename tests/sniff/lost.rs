@@ -4,6 +4,7 @@
 //! A request that is wholly in a hole together with its answer shows by nothing but its bytes: those are
 //! counted.
 
+use cqlens_testing::everything;
 use serde_json::Value;
 
 use crate::sniff::{
@@ -94,6 +95,11 @@ const LOST: &[Loss] = &[
     }),
 ];
 
+/// What all changes together lose at least; a third of them are tried where not everything is.
+fn least_lost(by_all: u64) -> u64 {
+    if everything() { by_all } else { by_all * 3 / 10 }
+}
+
 #[test]
 fn bytes_that_are_there_and_bytes_that_are_lost_are_all_bytes() {
     let place = Place::new();
@@ -114,7 +120,7 @@ fn bytes_that_are_there_and_bytes_that_are_lost_are_all_bytes() {
             lost += found.lost;
         }
     }
-    assert!(lost > 30_000, "{lost} bytes are missing in all");
+    assert!(lost > least_lost(100_000), "{lost} bytes are missing in all");
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
@@ -139,7 +145,7 @@ fn missing_bytes_are_counted_as_far_as_anything_shows_them() {
             lost += least;
         }
     }
-    assert!(lost > 3_000, "{lost} bytes are missing in all");
+    assert!(lost > least_lost(10_000), "{lost} bytes are missing in all");
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 

@@ -151,7 +151,7 @@ impl Scope {
         !shared_out.contains(&mode) || shared_out[driver % shared_out.len()] == mode
     }
 
-    /// Whether nodes are ended and started again: half of the time that all the rest takes. Then nobody else has them.
+    /// Whether nodes are ended and started again: half of the time that all the rest takes. No other test shares those nodes.
     fn has_outages(&self) -> bool {
         *self != Self::Bounded
     }
