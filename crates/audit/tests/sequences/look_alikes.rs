@@ -264,6 +264,25 @@ pub(crate) fn once_more(random: &mut Random) -> Vec<Stage> {
     drafts.chain(others).collect()
 }
 
+/// A worker that takes eight entries from the head of a queue: the same read, each time after a delete.
+pub(crate) fn queue(random: &mut Random) -> Vec<Stage> {
+    let topic = format!("topic-{}", random.below(40));
+    let head = random.below(1_000_000);
+    let take = |entry: u64| {
+        let next = read(
+            "SELECT item FROM s.news WHERE topic = ? LIMIT 1",
+            vec![text(topic.clone())],
+            column(&[head + entry]),
+        );
+        let done = write(
+            "DELETE FROM s.news WHERE topic = ? AND item = ?",
+            vec![text(topic.clone()), number(head + entry)],
+        );
+        [stage(vec![next]), stage(vec![done])]
+    };
+    (0..8).flat_map(take).collect()
+}
+
 /// One of twenty front pages, the popular ones by many users.
 pub(crate) fn front_page(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![read(

@@ -145,6 +145,7 @@ fn what_users_of_a_session_repeat_is_told_from_what_is_popular() {
         "{settings:?}"
     );
     assert_eq!(of(look_alikes::front_page), Vec::<String>::new());
+    assert_eq!(of(look_alikes::queue), Vec::<String>::new());
 }
 
 /// Its users' requests go over connections from several addresses.

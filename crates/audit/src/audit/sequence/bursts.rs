@@ -3,7 +3,7 @@
 //! A program that repeats itself reads the same several times in a moment, and not in the next one. What is popular is read by
 //! one user after the other, as often in the next moment as in this one: that is what chance brings.
 
-use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
+use super::{SOON, follow_ups::KeyedRequest, recent::Recent, repeats::SameRead};
 use crate::{
     audit::count::bounded::BoundedMap,
     window::{Bursts, PatternId, RepeatedReads, Sequences, Window},
@@ -21,7 +21,7 @@ pub(super) struct BurstFinder {
 #[derive(Debug)]
 struct OpenBurst {
     pattern: PatternId,
-    key: u64,
+    read: SameRead,
     now: Burst,
     /// The moment before, as long as what comes after it is counted.
     before: Option<Burst>,
@@ -62,12 +62,18 @@ impl BurstFinder {
         }
     }
 
-    /// Takes a read that was answered to those before it; `key` stands for actor, statement and values.
-    pub(super) fn note(&mut self, key: u64, request: KeyedRequest, is_first: bool, window: &mut Window) {
+    /// Takes a read that was answered to those before it.
+    pub(super) fn note(
+        &mut self,
+        read: SameRead,
+        request: KeyedRequest,
+        is_first: bool,
+        window: &mut Window,
+    ) {
         self.end_of_old(request.at, window);
-        let Some(reads) = self.open_mut(key, request) else {
+        let Some(reads) = self.open_mut(read, request) else {
             if is_first {
-                self.single.put(key, request.answered_at);
+                self.single.put(read.unchanged, request.answered_at);
             }
             return;
         };
@@ -84,36 +90,36 @@ impl BurstFinder {
             return;
         }
         reads.now.later += 1;
-        if is_first && let Some(ended) = self.open.remove(key) {
+        if is_first && let Some(ended) = self.open.remove(read.unchanged) {
             if let Some(before) = ended.before {
                 before.count(&ended, &mut window.sequences);
             }
             let now = Burst::after(request.answered_at);
-            self.begin(key, request.pattern, now, Some(ended.now));
+            self.begin(read, request.pattern, now, Some(ended.now));
         }
     }
 
     /// The reads of the same, which a single one is as soon as another one comes.
-    fn open_mut(&mut self, key: u64, request: KeyedRequest) -> Option<&mut OpenBurst> {
-        if self.open.get(key).is_none() {
-            let single = Burst::after(*self.single.get_mut(key)?);
+    fn open_mut(&mut self, read: SameRead, request: KeyedRequest) -> Option<&mut OpenBurst> {
+        if self.open.get(read.unchanged).is_none() {
+            let single = Burst::after(*self.single.get_mut(read.unchanged)?);
             if single.is_over(request.at) {
                 return None;
             }
-            self.begin(key, request.pattern, single, None);
+            self.begin(read, request.pattern, single, None);
         }
-        self.open.get_mut(key)
+        self.open.get_mut(read.unchanged)
     }
 
     /// What has to go for it is not seen to its end.
-    fn begin(&mut self, key: u64, pattern: PatternId, now: Burst, before: Option<Burst>) {
+    fn begin(&mut self, read: SameRead, pattern: PatternId, now: Burst, before: Option<Burst>) {
         let reads = OpenBurst {
             pattern,
-            key,
+            read,
             now,
             before,
         };
-        self.open.insert(key, reads);
+        self.open.insert(read.unchanged, reads);
     }
 
     fn end_of_old(&mut self, now: i64, window: &mut Window) {
@@ -153,7 +159,7 @@ impl Burst {
         if is_burst {
             bursts.runs += 1;
             bursts.reads += self.reads;
-            repeated.keys.insert(of.key);
+            repeated.keys.insert(of.read.key);
         }
         if is_by_chance {
             bursts.runs_by_chance += 1;
@@ -169,6 +175,10 @@ mod tests {
 
     const MILLISECOND: i64 = 1_000_000;
 
+    fn same(key: u64) -> SameRead {
+        SameRead { key, unchanged: key }
+    }
+
     /// Runs and reads of one key, and those that are by chance, of reads at these milliseconds; each takes one.
     fn of(times: impl Iterator<Item = i64>) -> (u64, u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
@@ -179,7 +189,7 @@ mod tests {
                 at: at * MILLISECOND,
                 answered_at: (at + 1) * MILLISECOND,
             };
-            bursts.note(7, request, true, &mut window);
+            bursts.note(same(7), request, true, &mut window);
         }
         bursts.end_at(3_600_000 * MILLISECOND, &mut window);
         let repeated = window.sequences.repeats.get(&PatternId(1));
@@ -210,7 +220,7 @@ mod tests {
             };
             // Each has a place of its own.
             let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bursts.note(key, request, true, &mut window);
+            bursts.note(same(key), request, true, &mut window);
             bursts.open.get(key).is_some()
         };
         assert!((0..100).all(|key| !note(0, key)));
@@ -240,7 +250,7 @@ mod tests {
                     at,
                     answered_at: at + MILLISECOND,
                 };
-                bursts.note(7, request, at == 0, &mut window);
+                bursts.note(same(7), request, at == 0, &mut window);
             }
             bursts.end_at(end * MILLISECOND, &mut window);
             window.sequences.repeats.len()

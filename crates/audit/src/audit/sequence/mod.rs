@@ -49,7 +49,7 @@ use budget::{RelatingLevel, Spending};
 use bursts::BurstFinder;
 use copies::{CopyFinder, NewWrite};
 use follow_ups::{FollowUpFinder, KeyedRequest, ReadRows};
-use repeats::RepeatFinder;
+use repeats::{PartitionWrites, RepeatFinder, SameRead};
 use result_columns::ResultColumns;
 use rewrites::RewriteFinder;
 use values::{KeyColumns, KeyValue, of_actor};
@@ -80,6 +80,7 @@ pub(crate) struct SequenceRecorder {
     walks: WalkFinder,
     copies: CopyFinder,
     rewrites: RewriteFinder,
+    writes: PartitionWrites,
     repeats: RepeatFinder,
     bursts: BurstFinder,
     /// Requests that may have begun an operation, not yet counted in the window.
@@ -115,6 +116,7 @@ impl SequenceRecorder {
             walks: WalkFinder::new(),
             copies: CopyFinder::new(),
             rewrites: RewriteFinder::new(),
+            writes: PartitionWrites::new(),
             repeats: RepeatFinder::new(),
             bursts: BurstFinder::new(),
             requests: FxHashMap::default(),
@@ -128,6 +130,7 @@ impl SequenceRecorder {
     pub(crate) fn forget_ids(&mut self) {
         self.key_columns.forget_ids();
         self.rewrites.forget();
+        self.writes.forget();
     }
 
     /// Counts what is left of what was found so far, before the window is taken.
@@ -241,6 +244,7 @@ impl SequenceRecorder {
         if seen.exchange.refused {
             return;
         }
+        self.change(seen);
         self.rewrite(window, seen);
         let follows = self.follow(seen);
         if !kind.is_read() {
@@ -357,19 +361,21 @@ impl SequenceRecorder {
         }
     }
 
+    /// Notes the partitions that a request writes.
+    fn change(&mut self, seen: &Seen<'_>) {
+        if !seen.execution.analysis.head.kind.is_read() {
+            for (table, key) in seen.keys.iter() {
+                let partition = values::key_hash(self.key, (seen.actor, table.index()), key.bytes);
+                self.writes.write(partition);
+            }
+        }
+    }
+
     /// Takes a read or write of one partition to what the other one is of it.
     fn rewrite(&mut self, window: &mut Window, seen: &Seen<'_>) {
-        let ([table], 1, true) = (
-            &seen.execution.analysis.tables[..],
-            seen.keys.len(),
-            seen.execution.first_page,
-        ) else {
+        let Some(key) = self.only_partition(seen).filter(|_| seen.execution.first_page) else {
             return;
         };
-        let Some((_, key)) = seen.keys.iter().next() else {
-            return;
-        };
-        let key = values::key_hash(self.key, (seen.actor, table.id.index()), key.bytes);
         let was_read = seen.is_first && matches!(seen.exchange.outcome, Outcome::Rows { .. });
         match seen.execution.analysis.head.kind {
             StatementKind::Select if was_read => self.rewrites.read(key, seen.request),
@@ -384,11 +390,30 @@ impl SequenceRecorder {
             return;
         };
         let key = of_actor(request_key.page(), seen.actor);
-        self.bursts.note(key, seen.request, seen.is_first, window);
+        let partition = self.only_partition(seen);
+        let writes = partition.map_or(0, |partition| self.writes.so_far(partition));
+        let read = SameRead {
+            key,
+            unchanged: key ^ writes.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        self.bursts.note(read, seen.request, seen.is_first, window);
         if seen.is_first {
             let pattern = of_actor(seen.request.pattern.0, seen.actor);
-            self.repeats.note((key, pattern), seen.request, window);
+            self.repeats.note((read, pattern), seen.request, window);
         }
+    }
+
+    /// The partition of a request to one partition of one table.
+    fn only_partition(&self, seen: &Seen<'_>) -> Option<u64> {
+        let ([table], 1) = (&seen.execution.analysis.tables[..], seen.keys.len()) else {
+            return None;
+        };
+        let (_, key) = seen.keys.iter().next()?;
+        Some(values::key_hash(
+            self.key,
+            (seen.actor, table.id.index()),
+            key.bytes,
+        ))
     }
 
     /// Takes a read of partitions of `table` to those of the same key in other partitions.

@@ -3,6 +3,41 @@
 use super::{follow_ups::KeyedRequest, recent::Recent};
 use crate::window::{RepeatedReads, Window};
 
+/// What tells a read from others, as hashes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SameRead {
+    /// Actor, statement and values.
+    pub(super) key: u64,
+    /// The same between two writes of the actor to the partition: who has written something reads what is new.
+    pub(super) unchanged: u64,
+}
+
+/// Writes to partitions, of which [`SameRead::unchanged`] is made.
+#[derive(Debug)]
+pub(super) struct PartitionWrites(Recent<u64>);
+
+impl PartitionWrites {
+    pub(super) fn new() -> Self {
+        Self(Recent::new())
+    }
+
+    /// Partitions mean others from now on.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// A partition is written; `partition` stands for actor, table and key.
+    pub(super) fn write(&mut self, partition: u64) {
+        let writes = self.so_far(partition);
+        self.0.put(partition, writes.wrapping_add(1));
+    }
+
+    /// How often a partition was written lately.
+    pub(super) fn so_far(&mut self, partition: u64) -> u64 {
+        self.0.get_mut(partition).copied().unwrap_or(0)
+    }
+}
+
 /// Finds repeated reads.
 #[derive(Debug)]
 pub(super) struct RepeatFinder {
@@ -34,14 +69,18 @@ impl RepeatFinder {
         }
     }
 
-    /// Takes a read that was answered to those before it; `key` stands for actor, statement and values, `pattern` for
-    /// actor and statement alone.
-    pub(super) fn note(&mut self, (key, pattern): (u64, u64), request: KeyedRequest, window: &mut Window) {
+    /// Takes a read that was answered to those before it; `pattern` stands for actor and statement.
+    pub(super) fn note(
+        &mut self,
+        (read, pattern): (SameRead, u64),
+        request: KeyedRequest,
+        window: &mut Window,
+    ) {
         let number = self.number(pattern);
-        let run = self.runs.get_mut(key);
+        let run = self.runs.get_mut(read.unchanged);
         let Some(run) = run.filter(|run| request.at.saturating_sub(run.began_at) < SECOND) else {
             self.runs.put(
-                key,
+                read.unchanged,
                 Run {
                     began_at: request.at,
                     answered_at: request.answered_at,
@@ -72,7 +111,7 @@ impl RepeatFinder {
         } else {
             counted.runs += 1;
             counted.reads += run.reads;
-            counted.keys.insert(key);
+            counted.keys.insert(read.key);
         }
     }
 
@@ -97,6 +136,10 @@ mod tests {
     use crate::window::PatternId;
     use jiff::Timestamp;
 
+    fn same(key: u64) -> SameRead {
+        SameRead { key, unchanged: key }
+    }
+
     /// Runs and reads of one read at these milliseconds, each answered after ten.
     fn of(times: &[i64]) -> (u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
@@ -108,7 +151,7 @@ mod tests {
                 at,
                 answered_at: at + 10_000_000,
             };
-            repeats.note((7, 1), request, &mut window);
+            repeats.note((same(7), 1), request, &mut window);
         }
         let counted = window.sequences.repeats.get(&PatternId(1));
         counted.map_or((0, 0), |counted| (counted.runs, counted.reads))
@@ -137,7 +180,8 @@ mod tests {
                     0 => 7,
                     _ => 1_000 + u64::try_from(at).unwrap_or(0),
                 };
-                repeats.note((key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1), request, &mut window);
+                let read = same(key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                repeats.note((read, 1), request, &mut window);
             }
             window
                 .sequences

@@ -142,7 +142,8 @@ const ABOUT: About = About {
         50 ms, and more often than in the following 50 ms, because a popular key is read just as often there \
         by chance. Not seen: slower repetitions by users who share a session, and those of a key so popular \
         that it is read as often all the time (from some tens of reads per second). Left out: retries, \
-        speculative executions, further pages.",
+        speculative executions, further pages, and reads of a partition that the same application has \
+        written since.",
     source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
 };
 
