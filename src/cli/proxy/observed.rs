@@ -19,7 +19,7 @@ pub(super) struct ObservedTraffic {
     recording: Option<Recording>,
 }
 
-/// How long the end of a recording may take.
+/// How long the end of a recording may take, beside what is left of `--grace`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl ObservedTraffic {
@@ -60,10 +60,10 @@ impl ObservedTraffic {
         self.recording.as_ref().map(Recording::pulse)
     }
 
-    /// Writes what waits, once the audit has ended.
-    pub(super) fn end(&self) {
+    /// Writes what waits, once the audit has ended; for that there is also what is left of `--grace`.
+    pub(super) fn end(&self, unused_grace: Duration) {
         if let Some(recording) = &self.recording {
-            tracing::info!("{}", recording.end(PATIENCE));
+            tracing::info!("{}", recording.end(PATIENCE + unused_grace));
         }
     }
 }

@@ -122,9 +122,7 @@ impl Running {
         // The control connection may still look up tables of the last requests.
         let patience = match self.shutdown {
             ShutdownPhase::AtOnce(_) => GOODBYE,
-            // What connections have not used of the grace period is for the audit of their last requests.
-            ShutdownPhase::Draining(until) => AUDITORS + until.saturating_duration_since(Instant::now()),
-            _ => AUDITORS,
+            _ => AUDITORS + self.shutdown.unused_grace(),
         };
         let last = self.writer.end(self.health.bypass(), patience).await;
         match last {
@@ -140,9 +138,9 @@ impl Running {
         if let Some(otlp) = self.otlp.take() {
             otlp.end().await;
         }
-        let observed = self.observed;
+        let (observed, unused) = (self.observed, self.shutdown.unused_grace());
         // Files are written; whatever else this process still does goes on meanwhile.
-        let _ = spawn_blocking(move || observed.end()).await;
+        let _ = spawn_blocking(move || observed.end(unused)).await;
         if let Some(shadow) = self.shadow.take() {
             // Answers and differences that are still under way are waited for, by nobody else.
             let ended = spawn_blocking(move || shadow.end(shadow::PATIENCE)).await;

@@ -21,6 +21,15 @@ pub(super) enum ShutdownPhase {
 }
 
 impl ShutdownPhase {
+    /// What connections have not used of the grace period: it is for the audit of their last requests, and for what waits
+    /// to be written.
+    pub(super) fn unused_grace(self) -> Duration {
+        match self {
+            Self::Draining(until) => until.saturating_duration_since(Instant::now()),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Waits for the next phase, if it comes by itself.
     pub(super) async fn due(self) {
         match self {
