@@ -75,25 +75,11 @@ fn listed(report: &serde_json::Value, list: &str, name: &str) -> Vec<String> {
     entries.iter().map(|entry| entry[name].to_string()).collect()
 }
 
+/// The other run is the one whose report is a page.
 #[test]
 fn another_run_finds_the_same_in_the_same_order() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(
-        cqlens(&["demo", "-o", "again.json"], folder.path())
-            .status
-            .success()
-    );
-    let again = std::fs::read_to_string(folder.path().join("again.json")).unwrap();
-    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
-    for (list, name) in [("problems", "id"), ("problems", "severity"), ("findings", "id")] {
-        assert_eq!(
-            listed(&DEMO.report, list, name),
-            listed(&again, list, name),
-            "{name} of {list}"
-        );
-    }
     for list in ["problems", "findings"] {
-        let ids = listed(&again, list, "id");
+        let ids = listed(&DEMO.report, list, "id");
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(
             distinct.len(),
@@ -101,6 +87,28 @@ fn another_run_finds_the_same_in_the_same_order() {
             "each of the {list} has an id of its own"
         );
     }
+    let of_page = |kind: &str| -> Vec<String> {
+        let start = format!("id=\"{kind}-");
+        let sections = crate::report::DEMO.split(&start).skip(1);
+        let ids = sections.map(|section| section.split_once('"').unwrap().0);
+        ids.map(|id| format!("\"{id}\"")).collect()
+    };
+    // A problem to plan for has a section, the others lie in a table at the end.
+    let problems = DEMO.report["problems"].as_array().unwrap();
+    let planned = problems.iter().filter(|problem| {
+        let severity = problem["severity"].as_str().unwrap();
+        ["high", "medium"].contains(&severity)
+    });
+    let planned: Vec<_> = planned.map(|problem| problem["id"].to_string()).collect();
+    assert_eq!(of_page("problem")[..planned.len()], planned);
+    let sorted = |mut ids: Vec<String>| {
+        ids.sort();
+        ids
+    };
+    assert_eq!(
+        sorted(of_page("finding")),
+        sorted(listed(&DEMO.report, "findings", "id"))
+    );
 }
 
 /// What a consultant would put on the agenda, and with what is only worth knowing.

@@ -24,7 +24,7 @@ use cqlens_testing::{Missing, available};
 use serde_json::Value;
 
 /// The report of one run of the demo, for all tests.
-static DEMO: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static DEMO: LazyLock<String> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     cqlens(&["demo", "--log", "error", "-o", "demo.html"], folder.path());
     fs::read_to_string(folder.path().join("demo.html")).unwrap()
