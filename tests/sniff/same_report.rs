@@ -8,6 +8,7 @@ use std::{
 
 use cqlens_client::ClientOptions;
 use cqlens_node::{self, scenario::Scenario};
+use cqlens_testing::with_everything;
 use serde_json::{Value, json};
 
 use crate::sniff::{
@@ -159,9 +160,15 @@ fn whatever_the_latency(place: &Place) -> PathBuf {
     place.write("cqlens.toml", WHATEVER_THE_LATENCY.as_bytes())
 }
 
-/// Every rule has something to say of one of the scenarios, or is to say nothing.
+/// Every rule has something to say of one of all scenarios, or is to say nothing.
 #[test]
-fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
+fn a_capture_of_scenarios_says_what_the_proxy_has_said() {
+    let one_in = if with_everything("captures of two thirds of the scenarios") {
+        1
+    } else {
+        3
+    };
+    let ids: Vec<String> = verdict::ids().into_iter().step_by(one_in).collect();
     let place = Place::new();
     let report_file = place.path("proxy.json");
     let settings = whatever_the_latency(&place).display().to_string();
@@ -184,18 +191,18 @@ fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
     ];
     let proxy = Proxy::start(PROGRAM, node.address(), &arguments);
     let relay = Relay::start(proxy.address);
-    for id in verdict::ids() {
+    for id in &ids {
         let scenario = Scenario::parse(
-            &id,
-            &verdict::text(&id, "schema.cql"),
-            &verdict::text(&id, "traffic.toml"),
+            id,
+            &verdict::text(id, "schema.cql"),
+            &verdict::text(id, "traffic.toml"),
         );
         let options = ClientOptions {
             timeout: Duration::from_secs(30),
             ..ClientOptions::default()
         };
         let ran = runtime.block_on(scenario.unwrap().run(relay.address, &options));
-        assert_eq!(ran.unwrap().refused, verdict::read(&id).refused, "{id}");
+        assert_eq!(ran.unwrap().refused, verdict::read(id).refused, "{id}");
     }
     let capture = relay.capture();
     let ended = proxy.stop(Duration::from_secs(60));
@@ -221,7 +228,6 @@ fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
         placed["ring"]["loads"].as_array().unwrap().len() > 100,
         "{placed}"
     );
-    let ids = verdict::ids();
     let verdicts: Vec<_> = ids
         .iter()
         .flat_map(|id| verdict::read(id).complaints(id, sniffed.report()))

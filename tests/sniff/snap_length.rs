@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cqlens_testing::first_or_all;
 use serde_json::{Value, json};
 
 use crate::sniff::{
@@ -149,17 +150,18 @@ fn a_cut_error_is_still_an_error() {
     let place = Place::new();
     let of = |report: &Value, key: &str| number(&report["coverage"][key]);
     let (mut refused, mut unseen) = (0, 0);
-    for name in [
+    let all = [
         "python-v3-none",
-        "python-v4-none",
-        "gocql-v3-none",
         "gocql-v4-none",
+        "java-v5-none",
+        "python-v4-none",
+        "python-v5-none",
+        "gocql-v3-none",
+        "gocql-v5-none",
         "java-v3-none",
         "java-v4-none",
-        "python-v5-none",
-        "gocql-v5-none",
-        "java-v5-none",
-    ] {
+    ];
+    for name in first_or_all("cut errors of two thirds of the drivers' captures", 3, &all) {
         let capture = recording(name).capture();
         let whole = sniffed(&place, &capture);
         // Headers of Ethernet, IP and TCP with its times have 66 bytes; an envelope's has 9 (and a segment's

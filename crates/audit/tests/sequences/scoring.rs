@@ -313,6 +313,21 @@ pub(crate) struct Score {
     pub(crate) sent_otherwise: Vec<String>,
 }
 
+impl FromIterator<Score> for Score {
+    fn from_iter<I: IntoIterator<Item = Score>>(scores: I) -> Self {
+        let mut all = Self::default();
+        for score in scores {
+            all.right.extend(score.right);
+            all.wrong.extend(score.wrong);
+            all.missed.extend(score.missed);
+            all.fan_outs.extend(score.fan_outs);
+            all.counts.extend(score.counts);
+            all.sent_otherwise.extend(score.sent_otherwise);
+        }
+        all
+    }
+}
+
 impl Score {
     pub(crate) fn precision(&self) -> f64 {
         self.right.len() as f64 / (self.right.len() + self.wrong.len()) as f64
