@@ -110,9 +110,28 @@ left_out() {
     } | sort | uniq -c | sort -rn
 }
 
-# The end: what was left out, and the number of tests that passed and failed. 0 only if all steps did what they should.
+# The versions under test, of servers and drivers.
+versions() {
+    sed -n 's/^\([a-z0-9_"-]* *= *".*\)$/  \1/p' tests/versions.toml
+}
+
+# What ran, how long, and how it ended.
+table() {
+    local row
+    echo "with"
+    versions
+    printf '%-28s %-7s %8s %8s %8s\n' what ended seconds passed failed
+    for row in "${rows[@]}"; do
+        IFS='|' read -r name outcome seconds passed failed <<<"$row"
+        printf '%-28s %-7s %8s %8s %8s\n' "$name" "$outcome" "$seconds" "$passed" "$failed"
+    done
+}
+
+# The end: what ran, what was left out, and the number of tests that passed and failed. 0 only if all steps did what they
+# should.
 summary() {
     local passed_and_failed
+    table
     [ ${#failed_steps[@]} -eq 0 ] || echo "failed steps: ${failed_steps[*]}"
     left_out
     passed_and_failed=$(counts)

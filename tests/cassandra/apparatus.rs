@@ -10,7 +10,7 @@ use crate::node;
 use crate::support::driver::{Compression, Driver, Session};
 use crate::support::process::Supervised;
 use crate::support::tap::{Recording, Tap, assert_passed_unchanged};
-use crate::support::{available, cache};
+use crate::support::{available, cache, with_everything};
 
 const SOON: Duration = Duration::from_secs(120);
 
@@ -140,6 +140,9 @@ fn a_changed_missing_or_added_byte_is_found() {
 
 #[test]
 fn a_driver_sees_the_same_directly_and_through_two_taps() {
+    if !with_everything("a driver through two taps") {
+        return;
+    }
     let Some(python) = available("the Python driver", Driver::python("driver.py")) else {
         return;
     };

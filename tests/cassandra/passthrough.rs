@@ -17,18 +17,22 @@ const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 #[test]
 fn version_3_passes_unchanged_with_every_compression() {
-    python_passes(
-        Some(3),
-        &[Compression::Snappy, Compression::None, Compression::Lz4],
-    );
+    if with_everything("the bytes of the Python driver in version 3") {
+        python_passes(
+            Some(3),
+            &[Compression::Snappy, Compression::None, Compression::Lz4],
+        );
+    }
 }
 
 #[test]
 fn version_4_passes_unchanged_with_every_compression() {
-    python_passes(
-        Some(4),
-        &[Compression::None, Compression::Lz4, Compression::Snappy],
-    );
+    if with_everything("the bytes of the Python driver in version 4") {
+        python_passes(
+            Some(4),
+            &[Compression::None, Compression::Lz4, Compression::Snappy],
+        );
+    }
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn python_passes(version: Option<u8>, compressions: &[Compression]) {
         return;
     };
     let Some(node) = node() else { return };
-    let left_out = format!("the bytes of the Python driver, {version:?}, with other compressions");
+    let left_out = "the bytes of the Python driver with other compressions";
     for &compression in first_or_all(left_out, 1, compressions) {
         passes(&python, node.address(), &Session::new(version, compression));
     }

@@ -31,16 +31,18 @@ fn every_scenario_has_the_verdict_on_cassandra_that_it_has_on_the_embedded_node(
 #[test]
 fn cassandra_4_1_is_judged_alike() {
     if with_everything("the scenarios on Cassandra 4.1") {
-        is_judged_alike(Release::V4_1);
+        is_judged_alike(Release::V4_1, 1);
     }
 }
 
 #[test]
 fn cassandra_4_0_is_judged_alike() {
-    is_judged_alike(Release::V4_0);
+    let all = with_everything("two thirds of the scenarios on Cassandra 4.0");
+    is_judged_alike(Release::V4_0, if all { 1 } else { 3 });
 }
 
-fn is_judged_alike(release: Release) {
+/// One scenario in `one_in` is sent to a node of that release.
+fn is_judged_alike(release: Release, one_in: usize) {
     let options = Options {
         release,
         ..Options::default().with("tombstone_warn_threshold", "10")
@@ -51,7 +53,7 @@ fn is_judged_alike(release: Release) {
     };
     let runtime = Runtime::new().unwrap();
     let mut complaints = Vec::new();
-    for id in verdict::ids() {
+    for id in verdict::ids().into_iter().step_by(one_in) {
         let report = report(&id, node.address(), &runtime);
         assert_eq!(report.json["cluster"]["release_version"], version);
         complaints.extend(self::complaints(&id, &report));
