@@ -5,8 +5,9 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::faults::{
@@ -129,26 +130,28 @@ fn load() -> Vec<u8> {
 
 /// What the process has resident at most, until the closure is done.
 fn most_resident<T>(process: u32, work: impl FnOnce() -> T) -> (T, u64) {
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
             let mut most = 0;
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 most = most.max(resident_kib(process));
                 thread::sleep(Duration::from_millis(5));
             }
             most
         });
         let result = work();
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
         (result, watching.join().unwrap())
     })
 }
 
 #[test]
 fn a_node_that_reads_nothing_for_a_while_gets_everything_later_and_nothing_piles_up() {
+    static READS: AtomicBool = AtomicBool::new(false);
     let node = ScriptedNode::start(|mut node| {
         thread::sleep(2 * MOMENT);
+        READS.store(true, Ordering::SeqCst);
         watch(&mut node, LIMIT)
     });
     let front = proxy(node.address, &[]);
@@ -156,13 +159,13 @@ fn a_node_that_reads_nothing_for_a_while_gets_everything_later_and_nothing_piles
     let before = resident_kib(front.id());
     for address in [node.address, front.address] {
         let other = crate::faults::sight::Other::start(front.address);
+        READS.store(false, Ordering::SeqCst);
         let mut client = acquainted(address);
-        let (took, most) = most_resident(front.id(), || {
+        let (was_read, most) = most_resident(front.id(), || {
             client.write_all(&fault()).unwrap();
-            let begun = Instant::now();
             client.write_all(&load).unwrap();
             drop(client);
-            begun.elapsed()
+            READS.load(Ordering::SeqCst)
         });
         let seen = node.seen.recv_timeout(LIMIT).unwrap();
         assert!(
@@ -173,7 +176,7 @@ fn a_node_that_reads_nothing_for_a_while_gets_everything_later_and_nothing_piles
         );
         assert!(other.stop() > 0);
         // The writer was held up: what the node did not read was not taken off its hands.
-        assert!(took >= MOMENT, "{took:?}");
+        assert!(was_read);
         // The sockets' own buffers are the kernel's; the audit has a bound of 64 MiB for what waits for it.
         assert!(
             most < before + (80 << 10),
@@ -185,10 +188,10 @@ fn a_node_that_reads_nothing_for_a_while_gets_everything_later_and_nothing_piles
 
 #[test]
 fn a_client_that_reads_nothing_for_a_while_gets_everything_later() {
+    static READS: AtomicBool = AtomicBool::new(false);
     let node = ScriptedNode::start(|mut node| {
-        let begun = Instant::now();
         node.write_all(&load()).unwrap();
-        assert!(begun.elapsed() >= MOMENT, "the node was not held up");
+        assert!(READS.swap(false, Ordering::SeqCst), "the node was not held up");
         drop(node);
         Sight {
             bytes: Vec::new(),
@@ -200,6 +203,7 @@ fn a_client_that_reads_nothing_for_a_while_gets_everything_later() {
         let mut client = acquainted(address);
         client.write_all(&fault()).unwrap();
         thread::sleep(2 * MOMENT);
+        READS.store(true, Ordering::SeqCst);
         watch(&mut client, LIMIT)
     };
     let other = crate::faults::sight::Other::start(front.address);

@@ -8,7 +8,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::mpsc,
-    time::Duration,
 };
 
 use cqlens_audit::text::is_unprintable;

@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     sync::mpsc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use proxy_header::{ProxiedAddress, ProxyHeader, SslInfo, Tlv};
@@ -126,7 +126,6 @@ fn a_client_without_a_header_is_refused_and_counted() {
         b"PROXY TCP4 1.2.3.4\r\n".to_vec(),
         [b"PROXY ".to_vec(), vec![b'x'; 200]].concat(),
     ];
-    let begun = Instant::now();
     for bytes in &damaged {
         let mut client = connect(proxy.address);
         client.write_all(bytes).unwrap();
@@ -135,9 +134,7 @@ fn a_client_without_a_header_is_refused_and_counted() {
         let _ = client.read_to_end(&mut answer);
         assert_eq!(answer, b"", "{bytes:?}");
     }
-    // None of them was waited for.
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    // One that sends the beginning and nothing else is.
+    // One that sends the beginning and nothing else is waited for.
     let mut slow = connect(proxy.address);
     slow.write_all(&SIGNATURE[..5]).unwrap();
     assert_eq!(read_to_end(&mut slow), b"");

@@ -252,10 +252,8 @@ fn a_client_that_never_pauses_gets_all_answers_to_what_was_taken_from_it() {
     });
     let mut first = vec![0; void(0).len()];
     client.read_exact(&mut first).unwrap();
-    let began = Instant::now();
     let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
     let rest = read_until_over(&mut client);
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     drop(client);
     sending.join().unwrap();
     let ended = stopping.join().unwrap();
@@ -354,9 +352,7 @@ fn a_second_signal_ends_at_once() {
         was_asked.recv_timeout(LIMIT).unwrap();
         proxy.signal(first);
         proxy.wait_for_log("stopping:");
-        let began = Instant::now();
         let ended = proxy.stop(LIMIT);
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert_eq!(ended.code, 0, "{}", ended.log);
         assert!(ended.log.contains("stopping immediately"), "{}", ended.log);
         assert_eq!(read_until_over(&mut client), b"");

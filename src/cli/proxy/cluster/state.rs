@@ -177,7 +177,7 @@ mod tests {
             let error = format!("{:#}", file.update(|_| ()).unwrap_err());
             assert!(error.contains("nodes.toml (state-file)"), "{error}");
         }
-        assert!(began.elapsed() < 2 * PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 5 * PATIENCE, "{:?}", began.elapsed());
         drop(held);
         while file.stuck.as_ref().is_some_and(|thread| !thread.is_finished()) {
             thread::yield_now();
