@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use cqlens_cql::schema::is_system;
 
 use crate::{
+    effect::{Action, effect_of},
     exchange::{Effect, Page, RecordedRequest, ValueContent},
     skipped::Skipped,
     statement::StatementCache,
@@ -24,40 +25,60 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Whether a request may be sent, judged by its effect and its statements.
+    /// Whether a request may be sent, judged by what its statements say: what was recorded of its effect can
+    /// only make it less.
     ///
     /// # Errors
     /// Why not.
     pub fn check(&self, request: &RecordedRequest, statements: &mut StatementCache) -> Result<(), Skipped> {
-        let limit = match request.effect {
-            Effect::Read => None,
-            Effect::Write => Some((&self.writes, Skipped::Write)),
-            Effect::Counter => Some((&self.counters, Skipped::Counter)),
-            Effect::Conditional => Some((&self.conditional, Skipped::Conditional)),
-            Effect::Definition => Some((&self.definitions, Skipped::Definition)),
-        };
-        let mut touches_any = false;
         for statement in &request.statements {
             let facts = statements.facts(&statement.cql);
-            if facts.is_use {
-                return Err(Skipped::Use);
+            let effect = effect_of(request, statement, &facts.action).ok_or(Skipped::Unparsed)?;
+            match facts.action {
+                Action::Use => return Err(Skipped::Use),
+                Action::Server => return Err(Skipped::SystemTable),
+                // Those of the other cluster are its own.
+                Action::Roles => return Err(Skipped::Definition),
+                _ => {}
             }
-            for keyspace in facts.touched(request.keyspace.as_deref()) {
-                touches_any = true;
-                if is_system(keyspace) {
-                    return Err(Skipped::SystemTable);
-                }
-                if let Some((allowed, reason)) = limit
-                    && !allowed.contains(keyspace)
-                {
-                    return Err(reason);
-                }
+            self.check_keyspaces(effect, facts.touched(request.keyspace.as_deref()))?;
+        }
+        has_values(request)
+    }
+
+    fn check_keyspaces<'k>(
+        &self,
+        effect: Effect,
+        touched: impl Iterator<Item = &'k str>,
+    ) -> Result<(), Skipped> {
+        let limit = self.limit(effect);
+        let mut touches_any = false;
+        for keyspace in touched {
+            touches_any = true;
+            if is_system(keyspace) {
+                return Err(Skipped::SystemTable);
+            }
+            if let Some((allowed, reason)) = limit
+                && !allowed.contains(keyspace)
+            {
+                return Err(reason);
             }
         }
         match limit {
             // A write whose keyspace is unknown is never sent.
             Some((_, reason)) if !touches_any => Err(reason),
-            _ => has_values(request),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keyspaces that may be affected so, and why others are left out; none for all.
+    fn limit(&self, effect: Effect) -> Option<(&BTreeSet<String>, Skipped)> {
+        match effect {
+            Effect::Read => None,
+            Effect::Write => Some((&self.writes, Skipped::Write)),
+            Effect::Counter => Some((&self.counters, Skipped::Counter)),
+            Effect::Conditional => Some((&self.conditional, Skipped::Conditional)),
+            Effect::Definition => Some((&self.definitions, Skipped::Definition)),
         }
     }
 }
@@ -75,6 +96,8 @@ fn has_values(request: &RecordedRequest) -> Result<(), Skipped> {
 
 #[cfg(test)]
 mod tests {
+    use cqlens_proto::message::BatchKind;
+
     use super::*;
     use crate::{exchange::RecordedValue, testing::request};
 
@@ -161,7 +184,65 @@ mod tests {
             assert_eq!(check(permissions, write, Effect::Write), Err(Skipped::Write));
         }
         let none = Permissions::default();
-        assert_eq!(check(&none, "not CQL", Effect::Write), Err(Skipped::Write));
+        assert_eq!(check(&none, "not CQL", Effect::Write), Err(Skipped::Unparsed));
+    }
+
+    #[test]
+    fn a_recording_that_calls_all_a_read_gets_nothing_else_through() {
+        let none = Permissions::default();
+        for (cql, reason) in [
+            ("DROP KEYSPACE k", Skipped::Definition),
+            ("TRUNCATE k.t", Skipped::Definition),
+            ("DELETE FROM k.t WHERE a = 1", Skipped::Write),
+            ("INSERT INTO k.t (a) VALUES (1)", Skipped::Write),
+            ("UPDATE k.t SET c = c + 1 WHERE a = 1", Skipped::Counter),
+            ("DELETE FROM k.t WHERE a = 1 IF EXISTS", Skipped::Conditional),
+            (
+                "BEGIN BATCH INSERT INTO k.t (a) VALUES (1); APPLY BATCH",
+                Skipped::Write,
+            ),
+            (
+                "CREATE ROLE r WITH SUPERUSER = true AND LOGIN = true AND PASSWORD = 'p'",
+                Skipped::Definition,
+            ),
+            ("GRANT ALL ON ALL KEYSPACES TO r", Skipped::Definition),
+            ("LIST ROLES", Skipped::SystemTable),
+            ("/* SELECT */ DROP KEYSPACE k", Skipped::Definition),
+            ("-- a\rDROP KEYSPACE k; --\nSELECT * FROM k.t", Skipped::Unparsed),
+            ("SELECT * FROM k.t; DROP KEYSPACE k", Skipped::Unparsed),
+            ("DROP KEYSPACE k k", Skipped::Unparsed),
+        ] {
+            for is_prepared in [false, true] {
+                let mut request = request(cql);
+                request.statements[0].is_prepared = is_prepared;
+                let allowed = none.check(&request, &mut StatementCache::default());
+                assert_eq!(allowed, Err(reason), "{cql}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_statement_of_a_batch_needs_its_permission() {
+        let all = || BTreeSet::from(["k".to_owned()]);
+        let everything_in_k = Permissions {
+            writes: all(),
+            conditional: all(),
+            counters: all(),
+            definitions: all(),
+        };
+        let write = "INSERT INTO k.t (a) VALUES (1)";
+        for (other, reason) in [
+            ("DROP KEYSPACE other", Skipped::Definition),
+            ("DROP ROLE r", Skipped::Definition),
+            ("INSERT INTO t (a) VALUES (1)", Skipped::Write),
+            ("TRUNCATE", Skipped::Unparsed),
+        ] {
+            let mut batch = request(write);
+            batch.batch = Some(BatchKind::Unlogged);
+            batch.statements.push(request(other).statements[0].clone());
+            let allowed = everything_in_k.check(&batch, &mut StatementCache::default());
+            assert_eq!(allowed, Err(reason), "{other}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod column_types;
 pub mod compare;
 pub mod convert;
 pub mod digest;
+pub mod effect;
 pub mod exchange;
 pub mod full_query_log;
 pub mod gate;

@@ -11,6 +11,8 @@ use cqlens_cql::syntax::{
     parse,
 };
 
+use crate::effect::Action;
+
 /// What a text says, apart from its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementFacts {
@@ -22,8 +24,8 @@ pub struct StatementFacts {
     pub tables: Vec<(Option<Box<str>>, Box<str>)>,
     /// Whether a table is of the request's keyspace.
     pub is_unqualified: bool,
-    /// Whether it is `USE`.
-    pub is_use: bool,
+    /// What it does.
+    pub action: Action,
     /// What in its rows depends on when and where it is run.
     pub unstable: Unstable,
 }
@@ -75,7 +77,7 @@ impl StatementFacts {
                 keyspaces: BTreeSet::new(),
                 tables: Vec::new(),
                 is_unqualified: true,
-                is_use: false,
+                action: Action::Unknown,
                 unstable: Unstable::NOTHING,
             };
         };
@@ -89,7 +91,7 @@ impl StatementFacts {
                 .collect(),
             tables: tables.iter().map(|table| table_key(table)).collect(),
             is_unqualified: tables.iter().any(|table| table.keyspace.is_none()),
-            is_use: matches!(statement.body, Body::Use(_)),
+            action: Action::of(&statement),
             unstable: unstable(&statement),
         }
     }

@@ -25,6 +25,7 @@ use crate::{
         Terms, Verdict, WholeReads, compare,
     },
     digest::ResponseDigest,
+    effect::effect,
     exchange::{Effect, Page, RecordedExchange},
     skipped::Skipped,
     statement::{StatementCache, Unstable},
@@ -88,7 +89,8 @@ impl Rehearsal {
     }
 
     /// Counts an exchange that is not to be sent.
-    pub fn leave_out(&mut self, exchange: &RecordedExchange, why: Skipped) {
+    pub fn leave_out(&mut self, exchange: &Arc<RecordedExchange>, why: Skipped) {
+        let exchange = &*self.as_it_is(Arc::clone(exchange));
         self.count(exchange, Counted::Execution);
         self.note_write(exchange, false);
         self.count(exchange, Counted::Skipped(why));
@@ -96,6 +98,7 @@ impl Rehearsal {
 
     /// Sends an exchange, or counts why not; whether it was sent.
     pub fn offer(&mut self, exchange: Arc<RecordedExchange>) -> bool {
+        let exchange = self.as_it_is(exchange);
         if let Err(why) = self
             .settings
             .permissions
@@ -128,6 +131,19 @@ impl Rehearsal {
             }
         }
         true
+    }
+
+    /// The exchange with the effect that its statements have, whatever was recorded of it: a write is not
+    /// repeated, and makes reads of its table incomparable.
+    fn as_it_is(&mut self, exchange: Arc<RecordedExchange>) -> Arc<RecordedExchange> {
+        let request = &exchange.request;
+        let effect = effect(request, &mut self.statements).unwrap_or(Effect::Definition);
+        if effect == request.effect {
+            return exchange;
+        }
+        let mut corrected = RecordedExchange::clone(&exchange);
+        corrected.request.effect = effect;
+        Arc::new(corrected)
     }
 
     /// Handles what comes back next, or what is due. Cancel safe.

@@ -102,6 +102,8 @@ pub enum Skipped {
     Conditional,
     /// It changes the schema, roles or permissions, or truncates.
     Definition,
+    /// It does not parse, so what it does is unknown.
+    Unparsed,
     /// It is `USE`: each request is sent with its keyspace.
     Use,
     /// It reads tables of the system: each cluster has its own.
@@ -139,6 +141,7 @@ impl Skipped {
             Self::Counter => "a counter",
             Self::Conditional => "a conditional write",
             Self::Definition => "a definition",
+            Self::Unparsed => "not parsed",
             Self::Use => "USE",
             Self::SystemTable => "a system table",
             Self::HashedValues => "values recorded as hashes",
