@@ -21,7 +21,7 @@ impl Special {
     pub(crate) fn of(cql: &str) -> Option<Self> {
         let Ok(statement) = parse(cql) else {
             // Whatever it is, a password must not be kept.
-            return names_password(cql).then_some(Self::Credentials);
+            return (names_password(cql) || is_about_roles(cql)).then_some(Self::Credentials);
         };
         match statement.kind() {
             Kind::Use => Some(Self::Use),
@@ -35,6 +35,16 @@ impl Special {
             _ => None,
         }
     }
+}
+
+/// Whether it may give a role with its password, however that is misspelt.
+fn is_about_roles(cql: &str) -> bool {
+    let is_one_of = |word: &str, words: [&str; 2]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
+    let mut before = "";
+    cql.split_whitespace().any(|word| {
+        let before = std::mem::replace(&mut before, word);
+        is_one_of(word, ["role", "user"]) && is_one_of(before, ["create", "alter"])
+    })
 }
 
 fn names_password(cql: &str) -> bool {
@@ -93,6 +103,7 @@ mod tests {
             of("ALTER USER a WITH PassWord 'b' AND"),
             Some(Special::Credentials)
         );
+        assert_eq!(of("CREATE USER a WITH PASSWORT 'b'"), Some(Special::Credentials));
         assert_eq!(of("LIST ROLES"), Some(Special::Server));
         assert_eq!(of("TRUNCATE shop.orders"), None);
         assert_eq!(of("GRANT SELECT ON shop.orders TO a"), None);

@@ -4,8 +4,13 @@ use std::{hash::Hasher as _, sync::Arc};
 
 use siphasher::sip::SipHasher13;
 
+use cqlens_cql::syntax::parse;
+
 use super::bare::Bare;
-use crate::exchange::{Effect, RecordedExchange, RecordedStatement, RecordedValue, ValueContent};
+use crate::{
+    effect::Action,
+    exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent},
+};
 
 /// The key of hashes of values. It is nowhere but in memory, and gone with the process.
 #[derive(Clone, Copy)]
@@ -15,11 +20,10 @@ impl ValueKey {
     /// The exchange without its values, those in texts included.
     pub(super) fn hide(self, exchange: &RecordedExchange) -> RecordedExchange {
         let mut hidden = exchange.clone();
-        let is_definition = exchange.request.effect == Effect::Definition;
         for statement in &mut hidden.request.statements {
             self.hide_bound(&mut statement.values);
             // Definitions stand in every snapshot, too.
-            if !is_definition {
+            if !is_definition(&statement.cql) {
                 self.hide_written(statement);
             }
         }
@@ -66,5 +70,63 @@ impl ValueKey {
             hash: hasher.finish(),
             len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
         }
+    }
+}
+
+/// Whether a text defines what is in a keyspace. One that does not parse defines nothing, and roles have passwords.
+fn is_definition(cql: &str) -> bool {
+    parse(cql).is_ok_and(|statement| Action::of(&statement) == Action::Definition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{digest::ResponseDigest, exchange::Effect, testing::exchange};
+
+    fn hidden(cql: &str) -> String {
+        let mut exchange = exchange(0, cql, ResponseDigest::Error(0x2000));
+        exchange.request.effect = Effect::Definition;
+        let hidden = ValueKey([1; 16]).hide(&exchange);
+        hidden.request.statements[0].cql.to_string()
+    }
+
+    #[test]
+    fn of_what_is_not_parsed_no_literal_stays() {
+        for cql in [
+            "CREATE USER x WITH PASSWORT 'secret'",
+            "CREATE USER secret PASSWORT $$secret$$ NOSUPERUSER",
+            "UPDAET k.t SET a = 'secret' WHERE b = secret",
+            "INSERT INTO k.t (a) VALUES ('O'secret')",
+            "INSERT INTO k.O'Brien (a) VALUES ('secret')",
+            "SELECT * FROM k.t WHERE a = \"secret\" AND b = 'open secret",
+            "DELETE FORM k.t WHERE secret = 0xsecret",
+            "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = 'secret' secret",
+            "secret",
+        ] {
+            let hidden = hidden(cql);
+            assert!(!hidden.to_lowercase().contains("secret"), "{cql}: {hidden}");
+        }
+    }
+
+    #[test]
+    fn passwords_of_roles_and_users_do_not_stay() {
+        for cql in [
+            "CREATE USER u WITH PASSWORD 'secret'",
+            "CREATE USER u WITH HASHED PASSWORD '$2a$secret' SUPERUSER",
+            "ALTER USER u WITH PASSWORD 'secret'",
+            "CREATE ROLE r WITH PASSWORD = 'secret' AND LOGIN = true",
+            "ALTER ROLE r WITH HASHED PASSWORD = 'secret'",
+            "CREATE ROLE r WITH OPTIONS = {'password': 'secret'}",
+            "ALTER ROLE r WITH PASSWORD = $$secret$$",
+        ] {
+            let hidden = hidden(cql);
+            assert!(!hidden.contains("secret"), "{cql}: {hidden}");
+        }
+    }
+
+    #[test]
+    fn definitions_of_a_keyspace_stay_as_they_are() {
+        let cql = "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = 'orders'";
+        assert_eq!(hidden(cql), cql);
     }
 }
