@@ -12,10 +12,13 @@ pub struct Renames {
     names: HashMap<String, String>,
     /// Texts that were changed before.
     texts: HashMap<Arc<str>, Arc<str>>,
+    /// Of both.
+    bytes: usize,
 }
 
 /// Texts that are remembered; all are forgotten where there are more.
 const MOST_TEXTS: usize = 10_000;
+const MOST_TEXT_BYTES: usize = 8 << 20;
 
 impl Renames {
     /// Renames from the first of each pair to the second.
@@ -23,6 +26,7 @@ impl Renames {
         Self {
             names: names.into_iter().collect(),
             texts: HashMap::new(),
+            bytes: 0,
         }
     }
 
@@ -45,10 +49,16 @@ impl Renames {
         if let Some(known) = self.texts.get(cql) {
             return Arc::clone(known);
         }
-        if self.texts.len() >= MOST_TEXTS {
-            self.texts.clear();
-        }
         let renamed = self.renamed(cql).map_or_else(|| Arc::clone(cql), Arc::from);
+        let bytes = cql.len() + renamed.len();
+        if bytes > MOST_TEXT_BYTES / 8 {
+            return renamed;
+        }
+        if self.texts.len() >= MOST_TEXTS || self.bytes + bytes > MOST_TEXT_BYTES {
+            self.texts.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
         self.texts.insert(Arc::clone(cql), Arc::clone(&renamed));
         renamed
     }

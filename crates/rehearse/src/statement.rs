@@ -48,21 +48,33 @@ impl Unstable {
 #[derive(Debug, Default)]
 pub struct StatementCache {
     facts: HashMap<Arc<str>, Arc<StatementFacts>>,
+    /// Of the texts and what is known of them, about.
+    bytes: usize,
 }
 
 impl StatementCache {
     /// More texts than applications have statements: all are forgotten where there are more.
     const MOST: usize = 10_000;
+    const MOST_BYTES: usize = 8 << 20;
+    /// Beside the text, its shape and its names.
+    const EACH: usize = 512;
 
     /// The facts of a text.
     pub fn facts(&mut self, cql: &Arc<str>) -> Arc<StatementFacts> {
         if let Some(facts) = self.facts.get(cql) {
             return Arc::clone(facts);
         }
-        if self.facts.len() >= Self::MOST {
-            self.facts.clear();
-        }
         let facts = Arc::new(StatementFacts::of(cql));
+        let bytes = Self::EACH + 3 * cql.len();
+        // A long one would make others go.
+        if bytes > Self::MOST_BYTES / 8 {
+            return facts;
+        }
+        if self.facts.len() >= Self::MOST || self.bytes + bytes > Self::MOST_BYTES {
+            self.facts.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
         self.facts.insert(Arc::clone(cql), Arc::clone(&facts));
         facts
     }
@@ -230,6 +242,21 @@ mod tests {
             Unstable::All
         );
         assert_eq!(unstable("SELECT JSON a, ttl(b) FROM k.t"), Unstable::All);
+    }
+
+    #[test]
+    fn texts_are_kept_up_to_a_number_of_bytes() {
+        let mut cache = StatementCache::default();
+        let long = "a".repeat(StatementCache::MOST_BYTES / 64);
+        for number in 0..100 {
+            cache.facts(&format!("SELECT {number} '{long}").into());
+            let kept: usize = cache.facts.keys().map(|cql| cql.len()).sum();
+            assert!(kept <= cache.bytes && cache.bytes <= StatementCache::MOST_BYTES);
+        }
+        assert!(!cache.facts.is_empty());
+        let kept = cache.facts.len();
+        cache.facts(&"b".repeat(StatementCache::MOST_BYTES).into());
+        assert_eq!(cache.facts.len(), kept);
     }
 
     #[test]

@@ -7,13 +7,20 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{compare::PendingDifference, digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
+use crate::{
+    compare::PendingDifference,
+    digest::ResponseDigest,
+    exchange::RecordedExchange,
+    target::{Extent, weight},
+};
 
 /// Differences that wait to be looked at again, by the number of their exchange.
 #[derive(Debug, Default)]
 pub(super) struct PendingDifferences {
     doubts: HashMap<u64, Waiting>,
     due: BTreeSet<(Instant, u64)>,
+    /// Of their requests.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -33,10 +40,12 @@ pub(super) enum Side {
 impl PendingDifferences {
     /// Each keeps a request with its values.
     const MOST: usize = 1_000;
+    const MOST_BYTES: usize = 16 << 20;
 
     /// Adds one; whether there is room.
     pub(super) fn add(&mut self, doubt: PendingDifference, due: Instant) -> bool {
-        if self.doubts.len() >= Self::MOST {
+        let bytes = weight(&doubt.exchange);
+        if self.doubts.len() >= Self::MOST || self.bytes + bytes > Self::MOST_BYTES {
             return false;
         }
         let number = doubt.exchange.number;
@@ -46,7 +55,10 @@ impl PendingDifferences {
             first: None,
             other: None,
         };
-        self.doubts.insert(number, waiting);
+        self.bytes += bytes;
+        if let Some(before) = self.doubts.insert(number, waiting) {
+            self.bytes -= weight(&before.doubt.exchange);
+        }
         true
     }
 
@@ -95,11 +107,14 @@ impl PendingDifferences {
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<PendingDifference> {
-        self.doubts.remove(&number).map(|waiting| waiting.doubt)
+        let removed = self.doubts.remove(&number)?.doubt;
+        self.bytes -= weight(&removed.exchange);
+        Some(removed)
     }
 
     pub(super) fn take_all(&mut self) -> Vec<PendingDifference> {
         self.due.clear();
+        self.bytes = 0;
         self.doubts.drain().map(|(_, waiting)| waiting.doubt).collect()
     }
 }

@@ -47,16 +47,14 @@ impl Job {
     }
 }
 
-/// Bytes of a request's values.
+/// Bytes of a request's texts and values.
 pub(crate) fn weight(exchange: &RecordedExchange) -> usize {
-    let values = exchange
-        .request
-        .statements
-        .iter()
-        .flat_map(|statement| &statement.values);
+    let statements = exchange.request.statements.iter();
+    let texts: usize = statements.clone().map(|statement| statement.cql.len()).sum();
+    let values = statements.flat_map(|statement| &statement.values);
     let bytes = values.map(|value| match &value.content {
         ValueContent::Bytes(bytes) => bytes.len(),
         _ => 0,
     });
-    bytes.sum()
+    texts + bytes.sum::<usize>()
 }

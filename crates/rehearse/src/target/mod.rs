@@ -55,8 +55,10 @@ pub struct TargetSettings {
     pub most_in_flight: usize,
     /// Requests that may wait for a response or for their turn.
     pub most_waiting: usize,
-    /// Bytes of the values of these requests.
+    /// Bytes of the texts and values of these requests.
     pub most_waiting_bytes: usize,
+    /// Bytes of responses that have not come whole, on all connections together: one that goes beyond is closed.
+    pub most_kept_bytes: usize,
     /// How to connect to the other nodes of the cluster; none means that requests go to the named ones alone.
     pub connect_to: Option<ConnectTo>,
     /// How often the nodes of the cluster are read.
@@ -75,6 +77,7 @@ impl TargetSettings {
             most_in_flight: 1_024,
             most_waiting: 10_000,
             most_waiting_bytes: 64 << 20,
+            most_kept_bytes: 64 << 20,
             connect_to: None,
             look_every: Duration::from_secs(30),
             digest_key,
@@ -155,6 +158,8 @@ struct Core {
     completed: mpsc::UnboundedSender<Completed>,
     waiting: AtomicUsize,
     waiting_bytes: AtomicUsize,
+    /// Of responses that have not come whole, on all connections.
+    kept_bytes: AtomicUsize,
     counters: Counters,
 }
 
@@ -179,6 +184,7 @@ impl Target {
             completed: sender,
             waiting: AtomicUsize::new(0),
             waiting_bytes: AtomicUsize::new(0),
+            kept_bytes: AtomicUsize::new(0),
             counters: Counters::default(),
         });
         let sets = Sets::open(&core);
@@ -282,6 +288,15 @@ impl Target {
 }
 
 impl Core {
+    /// A connection keeps so many bytes now, after `before`; whether there is room for them.
+    fn count_kept(&self, before: &mut usize, now: usize) -> bool {
+        self.kept_bytes.fetch_add(now, Ordering::Relaxed);
+        let together = self.kept_bytes.fetch_sub(*before, Ordering::Relaxed) - *before;
+        let has_grown = now > *before;
+        *before = now;
+        !has_grown || together <= self.settings.most_kept_bytes
+    }
+
     fn pages(&self) -> MutexGuard<'_, PagingStates> {
         // Nothing that holds the lock can panic.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,6 +12,8 @@ use crate::skipped::Skipped;
 pub(super) struct PagingStates {
     states: HashMap<u64, State>,
     order: VecDeque<u64>,
+    /// Of the states that are known.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -20,6 +22,15 @@ enum State {
     Expected(Vec<Job>),
     Known(Bytes),
     Ended,
+}
+
+impl State {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Known(state) => state.len(),
+            Self::Expected(_) | Self::Ended => 0,
+        }
+    }
 }
 
 /// What is known of the page that a request goes on from.
@@ -36,21 +47,45 @@ pub(super) enum Found {
 impl PagingStates {
     /// Paging states have some hundred bytes.
     const MOST: usize = 10_000;
+    const MOST_BYTES: usize = 16 << 20;
+    /// One that is longer is not kept: a request that is under way holds its own.
+    const LONGEST: usize = 8 << 10;
 
     /// A response will come that a later request may go on from. Gives those who waited for one that is
     /// forgotten for it.
     pub(super) fn expect(&mut self, number: u64) -> Vec<Job> {
-        if self.states.insert(number, State::Expected(Vec::new())).is_none() {
+        if !self.states.contains_key(&number) {
             self.order.push_back(number);
         }
-        if self.order.len() <= Self::MOST {
-            return Vec::new();
+        let mut given_up = self.put(number, State::Expected(Vec::new()));
+        if self.order.len() > Self::MOST {
+            given_up.extend(self.evict_oldest());
         }
-        match self
-            .order
-            .pop_front()
-            .and_then(|oldest| self.states.remove(&oldest))
-        {
+        given_up
+    }
+
+    fn evict_oldest(&mut self) -> Vec<Job> {
+        match self.order.pop_front() {
+            Some(oldest) => self.remove(oldest),
+            None => Vec::new(),
+        }
+    }
+
+    /// Gives those who waited for what was there.
+    fn put(&mut self, number: u64, state: State) -> Vec<Job> {
+        self.bytes += state.bytes();
+        let before = self.states.insert(number, state);
+        self.let_go(before)
+    }
+
+    fn remove(&mut self, number: u64) -> Vec<Job> {
+        let removed = self.states.remove(&number);
+        self.let_go(removed)
+    }
+
+    fn let_go(&mut self, state: Option<State>) -> Vec<Job> {
+        self.bytes -= state.as_ref().map_or(0, State::bytes);
+        match state {
             Some(State::Expected(waiting)) => waiting,
             _ => Vec::new(),
         }
@@ -58,22 +93,24 @@ impl PagingStates {
 
     /// A response has come. Gives those who waited for it.
     pub(super) fn came(&mut self, number: u64, paging_state: Option<Bytes>) -> Vec<Found> {
-        let Some(state) = self.states.get_mut(&number) else {
+        if !self.states.contains_key(&number) {
             return Vec::new();
-        };
-        let known = paging_state.map_or(State::Ended, State::Known);
-        match std::mem::replace(state, known) {
-            State::Expected(waiting) => waiting.into_iter().map(|job| self.take(number, job)).collect(),
-            _ => Vec::new(),
         }
+        let waiting = match paging_state {
+            Some(state) if state.len() > Self::LONGEST => self.remove(number),
+            state => self.put(number, state.map_or(State::Ended, State::Known)),
+        };
+        let mut found: Vec<_> = waiting.into_iter().map(|job| self.take(number, job)).collect();
+        while self.bytes > Self::MOST_BYTES {
+            let given_up = self.evict_oldest().into_iter();
+            found.extend(given_up.map(|job| Found::Missing(job, Skipped::UnknownPage)));
+        }
+        found
     }
 
     /// No response will come. Gives those who waited for it.
     pub(super) fn failed(&mut self, number: u64) -> Vec<Job> {
-        match self.states.remove(&number) {
-            Some(State::Expected(waiting)) => waiting,
-            _ => Vec::new(),
-        }
+        self.remove(number)
     }
 
     /// The page after the one that exchange `before` gave.
@@ -90,5 +127,28 @@ impl PagingStates {
             Some(State::Ended) => Found::Missing(job, Skipped::NoFurtherPage),
             None => Found::Missing(job, Skipped::UnknownPage),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paging_states_are_kept_up_to_a_number_of_bytes() {
+        let mut states = PagingStates::default();
+        let state = Bytes::from(vec![0; PagingStates::LONGEST]);
+        for number in 0..9_000 {
+            assert!(states.expect(number).is_empty());
+            assert!(states.came(number, Some(state.clone())).is_empty());
+            assert!(states.bytes <= PagingStates::MOST_BYTES);
+        }
+        assert!(!states.states.contains_key(&0) && states.states.contains_key(&8_999));
+        states.expect(9_000);
+        let longer = Bytes::from(vec![0; PagingStates::LONGEST + 1]);
+        states.came(9_000, Some(longer));
+        assert!(!states.states.contains_key(&9_000));
+        (0..9_001).for_each(|number| drop(states.failed(number)));
+        assert_eq!(states.bytes, 0);
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Pipeline<'c> {
     types: ColumnTypesCache,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
+    /// Bytes of responses that have not come whole, as all connections know.
+    kept: usize,
 }
 
 const READ_LEN: usize = 64 << 10;
@@ -102,12 +104,14 @@ impl<'c> Pipeline<'c> {
             preparing: HashMap::new(),
             types: ColumnTypesCache::default(),
             ready: VecDeque::new(),
+            kept: 0,
         }
     }
 
     /// Serves until the connection is lost or its sender is gone.
     pub(super) async fn run(mut self, jobs: &mut UnboundedReceiver<Job>, timeout: Duration) -> Stopped {
         let stopped = self.serve(jobs, timeout).await;
+        self.core.count_kept(&mut self.kept, 0);
         self.give_up();
         stopped
     }
@@ -142,6 +146,9 @@ impl<'c> Pipeline<'c> {
                     }
                     if let Err(why) = self.hear(last_heard) {
                         return Stopped::Lost(why);
+                    }
+                    if !self.core.count_kept(&mut self.kept, self.incoming.kept()) {
+                        return Stopped::Lost("too many responses have come in part only".to_owned());
                     }
                 }
                 written = write_on(&mut self.writer, &mut self.to_write), if self.is_unflushed => {

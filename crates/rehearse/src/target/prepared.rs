@@ -32,30 +32,73 @@ pub(super) struct PreparedStatement {
 pub(super) struct PreparedCache {
     statements: HashMap<PreparedKey, Arc<PreparedStatement>>,
     order: VecDeque<PreparedKey>,
+    bytes: usize,
 }
 
 impl PreparedCache {
     const MOST: usize = 10_000;
+    const MOST_BYTES: usize = 16 << 20;
 
     pub(super) fn find(&self, key: &PreparedKey) -> Option<Arc<PreparedStatement>> {
         self.statements.get(key).cloned()
     }
 
     pub(super) fn insert(&mut self, key: PreparedKey, statement: PreparedStatement) {
-        if self.statements.insert(key.clone(), Arc::new(statement)).is_none() {
-            self.order.push_back(key);
-        }
-        if self.statements.len() > Self::MOST
+        self.forget(&key);
+        self.bytes += weight(&key, &statement);
+        self.statements.insert(key.clone(), Arc::new(statement));
+        self.order.push_back(key);
+        while (self.statements.len() > Self::MOST || self.bytes > Self::MOST_BYTES)
             && let Some(oldest) = self.order.pop_front()
         {
-            self.statements.remove(&oldest);
+            self.remove(&oldest);
         }
     }
 
     /// Forgets what is not known by that id any more.
     pub(super) fn forget(&mut self, key: &PreparedKey) {
-        if self.statements.remove(key).is_some() {
+        if self.remove(key) {
             self.order.retain(|other| other != key);
         }
+    }
+
+    fn remove(&mut self, key: &PreparedKey) -> bool {
+        let removed = self.statements.remove(key);
+        self.bytes -= removed.as_ref().map_or(0, |statement| weight(key, statement));
+        removed.is_some()
+    }
+}
+
+/// What a statement takes up, about.
+fn weight(key: &PreparedKey, statement: &PreparedStatement) -> usize {
+    const EACH: usize = 512;
+    let ids = statement.id.len() + statement.result_metadata_id.as_ref().map_or(0, Bytes::len);
+    EACH + key.cql.len() + ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_and_ids_are_kept_up_to_a_number_of_bytes() {
+        let mut cache = PreparedCache::default();
+        let key = |number: u32| PreparedKey {
+            keyspace: None,
+            cql: format!("SELECT {number} {}", "a".repeat(200 << 10)).into(),
+        };
+        for number in 0..200 {
+            let statement = PreparedStatement {
+                id: vec![0; 60_000].into(),
+                result_metadata_id: None,
+                routing_key: None,
+            };
+            cache.insert(key(number), statement);
+            assert!(cache.bytes <= PreparedCache::MOST_BYTES);
+            assert_eq!(cache.order.len(), cache.statements.len());
+        }
+        assert!(cache.find(&key(0)).is_none() && cache.find(&key(199)).is_some());
+        (0..200).for_each(|number| cache.forget(&key(number)));
+        assert_eq!((cache.bytes, cache.order.len()), (0, 0));
     }
 }
