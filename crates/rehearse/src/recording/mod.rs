@@ -18,6 +18,6 @@ mod writer;
 
 pub use folder::{ENDING, Limits, SNAPSHOTS, is_recording, make as make_folder};
 pub use format::{End, FORMAT, Header, RecordedValues};
-pub use reader::{Fault, RecordingError, RecordingReader, Statement};
+pub use reader::{Fault, ReadingLimits, RecordingError, RecordingReader, Statement};
 pub use recorder::{Recorder, RecorderCounts};
 pub use writer::{RecordingWriter, Settings};

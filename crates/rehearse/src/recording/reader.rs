@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -71,16 +71,34 @@ pub struct Statement {
 /// Exchanges of a recording: of each run in the order in which they were written, which is that of their
 /// responses; of several runs by their times. Numbers and connections of several runs do not collide.
 pub struct RecordingReader {
+    path: PathBuf,
     runs: Vec<Run>,
     headers: Vec<Header>,
     faults: Vec<Fault>,
     ends: Vec<End>,
     bytes: u64,
     bytes_read: Arc<AtomicU64>,
+    limits: ReadingLimits,
 }
 
-/// A line that is longer is none of ours: the audit keeps no request as long.
-const MOST_LINE: u64 = 128 << 20;
+/// What is kept of a recording while it is read, whatever its files expand to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadingLimits {
+    /// Bytes of a line. One that is longer is none of ours: the audit keeps no request as long.
+    pub line: u64,
+    /// Bytes of the lines with the texts and columns that exchanges refer to, of all files that are being read;
+    /// also of the distinct texts of [`RecordingReader::statements`].
+    pub texts: usize,
+}
+
+impl Default for ReadingLimits {
+    fn default() -> Self {
+        Self {
+            line: 32 << 20,
+            texts: 96 << 20,
+        }
+    }
+}
 
 /// As many as a writer numbers, and more.
 const MOST_NUMBERED: usize = 1 << 17;
@@ -95,6 +113,15 @@ impl RecordingReader {
     /// # Errors
     /// A path that cannot be read, or without any file that can.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        Self::open_within(path, ReadingLimits::default())
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_within(path: &Path, limits: ReadingLimits) -> Result<Self, RecordingError> {
+        let kept = Arc::new(Kept::new(limits));
         let failed = |error| RecordingError::Io {
             path: path.to_owned(),
             error,
@@ -108,22 +135,25 @@ impl RecordingReader {
             return Err(RecordingError::Empty(path.to_owned()));
         }
         let mut reader = Self {
+            path: path.to_owned(),
             runs: Vec::new(),
             headers: Vec::new(),
             faults: Vec::new(),
             ends: Vec::new(),
             bytes: 0,
             bytes_read: Arc::default(),
+            limits,
         };
         let mut by_run = BTreeMap::new();
         for path in files {
-            match Lines::open(&path, &Arc::default()) {
+            match Lines::open(&path, &Arc::default(), &kept) {
                 Ok((header, _)) => {
                     reader.bytes += std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
                     let next = by_run.len();
                     let run = *by_run.entry(header.run.0).or_insert(next);
                     if run == reader.runs.len() {
-                        reader.runs.push(Run::new(run, Arc::clone(&reader.bytes_read)));
+                        let bytes_read = Arc::clone(&reader.bytes_read);
+                        reader.runs.push(Run::new(run, bytes_read, Arc::clone(&kept)));
                     }
                     reader.runs[run].files.push(path);
                     reader.headers.push(header);
@@ -198,15 +228,23 @@ impl RecordingReader {
         let mut reader = self;
         let mut seen = std::collections::HashSet::new();
         let mut statements = Vec::new();
+        let mut bytes = 0;
         while let Some((exchange, _)) = reader.next_keyed() {
             for statement in exchange.request.statements {
                 let statement = Statement {
                     keyspace: exchange.request.keyspace.clone(),
                     cql: statement.cql,
                 };
-                if seen.len() < MOST_NUMBERED && seen.insert(statement.clone()) {
-                    statements.push(statement);
+                if seen.len() >= MOST_NUMBERED || seen.contains(&statement) {
+                    continue;
                 }
+                bytes += statement.cql.len();
+                if bytes > reader.limits.texts {
+                    reader.faults.push(too_many_texts(&reader.path, reader.limits));
+                    return (statements, reader.faults);
+                }
+                seen.insert(statement.clone());
+                statements.push(statement);
             }
         }
         (statements, reader.faults)
@@ -231,10 +269,11 @@ struct Run {
     key: Option<DigestKey>,
     next: Option<RecordedExchange>,
     bytes_read: Arc<AtomicU64>,
+    kept: Arc<Kept>,
 }
 
 impl Run {
-    fn new(place: usize, bytes_read: Arc<AtomicU64>) -> Self {
+    fn new(place: usize, bytes_read: Arc<AtomicU64>, kept: Arc<Kept>) -> Self {
         Self {
             base: (place as u64) << RUN_SHIFT,
             files: Vec::new(),
@@ -242,6 +281,7 @@ impl Run {
             key: None,
             next: None,
             bytes_read,
+            kept,
         }
     }
 
@@ -250,7 +290,7 @@ impl Run {
         while self.next.is_none() {
             let Some(lines) = &mut self.lines else {
                 let Some(path) = self.files.pop() else { return };
-                match Lines::open(&path, &self.bytes_read) {
+                match Lines::open(&path, &self.bytes_read, &self.kept) {
                     Ok((header, lines)) => {
                         self.key = header.digest_key();
                         self.lines = Some(lines);
@@ -302,13 +342,14 @@ struct Lines {
     input: BufReader<MultiGzDecoder<BufReader<CountingReader>>>,
     line: String,
     number: u64,
-    statements: Vec<Arc<str>>,
-    columns: Vec<ColumnTypes>,
+    statements: Numbered<Arc<str>>,
+    columns: Numbered<ColumnTypes>,
     has_ended: bool,
+    kept: Arc<Kept>,
 }
 
 impl Lines {
-    fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> Result<(Header, Self), String> {
+    fn open(path: &Path, bytes_read: &Arc<AtomicU64>, kept: &Arc<Kept>) -> Result<(Header, Self), String> {
         let file = CountingReader {
             file: File::open(path).map_err(|error| error.to_string())?,
             bytes_read: Arc::clone(bytes_read),
@@ -319,9 +360,10 @@ impl Lines {
             input,
             line: String::new(),
             number: 0,
-            statements: Vec::new(),
-            columns: Vec::new(),
+            statements: Numbered::new(kept),
+            columns: Numbered::new(kept),
             has_ended: false,
+            kept: Arc::clone(kept),
         };
         if !lines.read_line()? {
             return Err("it contains no complete line".to_owned());
@@ -334,14 +376,15 @@ impl Lines {
     fn read_line(&mut self) -> Result<bool, String> {
         let mut bytes = mem::take(&mut self.line).into_bytes();
         bytes.clear();
-        let read = (&mut self.input).take(MOST_LINE).read_until(b'\n', &mut bytes);
+        let most = self.kept.limits.line;
+        let read = (&mut self.input).take(most).read_until(b'\n', &mut bytes);
         let is_cut = match read {
             Ok(_) => bytes.last() != Some(&b'\n'),
             // Cut off by a crash, or still being written.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
             Err(error) => return Err(self.at_line(&error.to_string())),
         };
-        if is_cut && bytes.len() as u64 >= MOST_LINE {
+        if is_cut && bytes.len() as u64 >= most {
             return Err(self.at_line("a line is too long"));
         }
         if is_cut {
@@ -373,17 +416,20 @@ impl Lines {
     fn take_line(&mut self, line: &str, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
         match Line::read(line).map_err(|error| error.to_string())? {
             Line::Exchange(exchange) => {
-                let statement = |id: u32| self.statements.get(id as usize).cloned();
-                let columns = |id: u32| self.columns.get(id as usize).cloned();
+                let statement = |id: u32| self.statements.all.get(id as usize).cloned();
+                let columns = |id: u32| self.columns.all.get(id as usize).cloned();
                 let exchange = exchange.exchange(statement, columns);
                 return exchange
                     .map(Some)
                     .map_err(|_| "an exchange refers to a missing entry".to_owned());
             }
             Line::Statement(statement) => {
-                put(&mut self.statements, statement.statement, statement.cql.into())?;
+                self.statements
+                    .put(statement.statement, statement.cql.into(), line.len())?;
             }
-            Line::Columns(columns) => put(&mut self.columns, columns.columns, columns.types.into())?,
+            Line::Columns(columns) => self
+                .columns
+                .put(columns.columns, columns.types.into(), line.len())?,
             Line::End(end) => {
                 ends.push(end.end);
                 self.has_ended = true;
@@ -394,17 +440,77 @@ impl Lines {
     }
 }
 
-/// Numbers count up, or begin anew.
-fn put<T>(all: &mut Vec<T>, id: u32, one: T) -> Result<(), String> {
-    let id = id as usize;
-    if id == 0 {
-        all.clear();
+/// How much the files that are being read keep together.
+struct Kept {
+    bytes: AtomicUsize,
+    limits: ReadingLimits,
+}
+
+impl Kept {
+    fn new(limits: ReadingLimits) -> Self {
+        Self {
+            bytes: AtomicUsize::new(0),
+            limits,
+        }
     }
-    if id != all.len() || id >= MOST_NUMBERED {
-        return Err(format!("number {id} is out of order"));
+}
+
+/// What exchanges refer to by number.
+struct Numbered<T> {
+    all: Vec<T>,
+    /// Of the lines.
+    bytes: usize,
+    kept: Arc<Kept>,
+}
+
+impl<T> Numbered<T> {
+    fn new(kept: &Arc<Kept>) -> Self {
+        Self {
+            all: Vec::new(),
+            bytes: 0,
+            kept: Arc::clone(kept),
+        }
     }
-    all.push(one);
-    Ok(())
+
+    /// Numbers count up, or begin anew.
+    fn put(&mut self, id: u32, one: T, bytes: usize) -> Result<(), String> {
+        let id = id as usize;
+        if id == 0 {
+            self.clear();
+        }
+        if id != self.all.len() || id >= MOST_NUMBERED {
+            return Err(format!("number {id} is out of order"));
+        }
+        self.bytes += bytes;
+        let before = self.kept.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.kept.limits.texts {
+            return Err("the texts of its statements are too long together".to_owned());
+        }
+        self.all.push(one);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.all.clear();
+        let bytes = mem::take(&mut self.bytes);
+        self.kept.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for Numbered<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn too_many_texts(path: &Path, limits: ReadingLimits) -> Fault {
+    Fault {
+        path: path.to_owned(),
+        reason: format!(
+            "its statements are longer than {} bytes together: the rest is left out",
+            limits.texts
+        ),
+    }
 }
 
 fn header(line: &str) -> Result<Header, String> {
@@ -419,5 +525,75 @@ fn header(line: &str) -> Result<Header, String> {
             Err(format!("its format is {other}, but this version reads {FORMAT}"))
         }
         _ => Err("no recording of cqlens".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    /// Much smaller than the usual ones: what counts is that they hold.
+    const LIMITS: ReadingLimits = ReadingLimits {
+        line: 64 << 10,
+        texts: 256 << 10,
+    };
+
+    /// A recording with these lines after its header.
+    fn recording(lines: impl Iterator<Item = String>) -> tempfile::NamedTempFile {
+        let file = tempfile::Builder::new()
+            .suffix(folder::ENDING)
+            .tempfile()
+            .unwrap();
+        let mut out = GzEncoder::new(file.reopen().unwrap(), Compression::fast());
+        writeln!(
+            out,
+            r#"{{"format":"{FORMAT}","cqlens":"0","source":"a","started":"2026-11-21T06:00:00Z","run":"{:016x}","values":"clear"}}"#,
+            1
+        )
+        .unwrap();
+        lines.for_each(|line| writeln!(out, "{line}").unwrap());
+        out.finish().unwrap();
+        file
+    }
+
+    fn text(id: usize, length: usize) -> String {
+        format!(r#"{{"statement":{id},"cql":"{}"}}"#, "a".repeat(length))
+    }
+
+    fn faults(file: &tempfile::NamedTempFile) -> String {
+        let mut reader = RecordingReader::open_within(file.path(), LIMITS).unwrap();
+        assert!(reader.next().is_none());
+        assert!(
+            reader
+                .runs
+                .iter()
+                .all(|run| run.kept.bytes.load(Ordering::Relaxed) == 0)
+        );
+        let reasons = reader.faults().iter().map(|fault| fault.reason.clone());
+        reasons.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn a_line_that_expands_beyond_the_limit_ends_the_file() {
+        let file = recording([text(0, 32 << 20)].into_iter());
+        assert!(file.as_file().metadata().unwrap().len() < 1 << 20);
+        assert!(faults(&file).contains("a line is too long"));
+    }
+
+    #[test]
+    fn texts_are_kept_up_to_a_number_of_bytes() {
+        let file = recording((0..100).map(|id| text(id, 32 << 10)));
+        assert!(faults(&file).contains("too long together"));
+    }
+
+    #[test]
+    fn texts_that_are_numbered_anew_replace_those_before() {
+        let file = recording((0..100).map(|_| text(0, 32 << 10)));
+        assert_eq!(faults(&file), "");
     }
 }
