@@ -95,6 +95,24 @@ impl DataType {
             Self::Tuple(components) => components.iter().any(|component| component.mentions(name)),
         }
     }
+
+    /// Gives the name of each user-defined type that occurs in it.
+    pub(super) fn for_each_name<'t>(&'t self, each: &mut dyn FnMut(&'t str)) {
+        match self {
+            Self::Native(_) | Self::Custom(_) => {}
+            Self::UserDefined(name) => each(name),
+            Self::List(inner) | Self::Set(inner) | Self::Vector(inner, _) | Self::Frozen(inner) => {
+                inner.for_each_name(each);
+            }
+            Self::Map(key, value) => {
+                key.for_each_name(each);
+                value.for_each_name(each);
+            }
+            Self::Tuple(components) => components
+                .iter()
+                .for_each(|component| component.for_each_name(each)),
+        }
+    }
 }
 
 impl fmt::Display for DataType {
