@@ -70,6 +70,7 @@ impl Report {
         // Before anything else that is said.
         coverage.notices.extend(summary::overflow(&coverage, &patterns));
         coverage.notices.extend(unwatched(window));
+        coverage.notices.extend(judgement.unwritten.sentence());
         Self {
             format: FORMAT,
             notices: coverage.notices.clone(),

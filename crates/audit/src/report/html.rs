@@ -21,7 +21,10 @@ mod statement;
 mod table;
 mod timeline;
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use askama::{
     Template,
@@ -142,11 +145,12 @@ impl ReportPage<'_> {
     fn keyspaces(&self) -> Vec<&str> {
         let keyspaces = chebotko::keyspaces(self.report);
         let are_few = keyspaces.len() <= FEW_DIAGRAMS;
-        let tables = |name| {
-            let tables = self.report.tables.iter();
-            tables.filter(|table| table.keyspace == name).count()
-        };
-        let drawn = keyspaces.into_iter().filter(|name| are_few || tables(*name) > 1);
+        let mut tables: BTreeMap<&str, usize> = BTreeMap::new();
+        for table in &self.report.tables {
+            *tables.entry(&table.keyspace).or_default() += 1;
+        }
+        let has_several = |name: &str| tables.get(name).is_some_and(|tables| *tables > 1);
+        let drawn = keyspaces.into_iter().filter(|name| are_few || has_several(name));
         drawn.take(MOST_DIAGRAMS).collect()
     }
 

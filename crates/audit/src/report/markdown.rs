@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 use super::{
     FindingReport, PatternReport, ProblemReport, Report, SequenceReport, TableReport, coverage_notes,
-    evidence, html, load, words,
+    evidence, html, load, summary::cql_of_all, words,
 };
 use crate::{number, rules::Severity, text::Lines};
 use chapters::chapters;
@@ -262,11 +262,13 @@ fn problem(report: &Report, rank: usize, problem: &ProblemReport, to: &mut dyn W
         "\n<details{open}><summary><b>{rank}. {}:</b> {title}</summary>\n",
         problem.severity
     )?;
-    for (at, finding) in report.findings_of(problem).enumerate() {
+    let findings: Vec<_> = report.findings_of(problem).collect();
+    let cql = cql_of_all(&findings);
+    for (at, (finding, cql)) in findings.into_iter().zip(&cql).enumerate() {
         if at > 0 {
             writeln!(to, "\n#### {}\n", prose(&finding.title))?;
         }
-        self::finding(report, finding, &report.cql_of(problem, at), to)?;
+        self::finding(report, finding, cql, to)?;
     }
     writeln!(to, "\n</details>")
 }

@@ -2,7 +2,7 @@
 //!
 //! Totals and shares stay those of the whole traffic, so that the same figure means the same in every part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Baseline, ComparedPattern, FindingReport, PatternReport, Report, TableGroup, summary};
 use crate::{
@@ -241,20 +241,22 @@ impl Report {
 
     /// Leaves problems what of their findings is left.
     fn keep_problems_of_findings(&mut self) {
+        let all: BTreeMap<_, _> = (0..)
+            .zip(&self.findings)
+            .map(|(at, one)| (one.id, (at, one)))
+            .collect();
         for problem in &mut self.problems {
-            let left = self
-                .findings
-                .iter()
-                .filter(|finding| problem.findings.contains(&finding.id));
+            problem.findings.retain(|id| all.contains_key(id));
+            // In the order of the findings.
+            let left = problem.findings.iter().filter_map(|id| all.get(id));
+            let left: BTreeMap<usize, &FindingReport> = left.copied().collect();
             problem.severity = left
-                .clone()
+                .values()
                 .map(|finding| finding.severity)
                 .max()
                 .unwrap_or(problem.severity);
-            problem.rules = left.clone().map(|finding| finding.rule).collect();
+            problem.rules = left.values().map(|finding| finding.rule).collect();
             problem.rules.dedup();
-            let ids: BTreeSet<_> = left.map(|finding| finding.id).collect();
-            problem.findings.retain(|id| ids.contains(id));
         }
         self.problems.retain(|problem| !problem.findings.is_empty());
     }

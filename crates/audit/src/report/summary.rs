@@ -1,6 +1,6 @@
 //! The report in two sentences: is it bad, what is worst, can it be trusted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -283,25 +283,10 @@ fn caution(coverage: &Coverage) -> Option<String> {
 impl Report {
     /// The findings of a problem, the one that says it best first.
     pub fn findings_of<'r>(&'r self, problem: &'r ProblemReport) -> impl Iterator<Item = &'r FindingReport> {
-        let by_id = |id| self.findings.iter().find(move |finding| finding.id == id);
-        problem.findings.iter().filter_map(move |&id| by_id(id))
-    }
-
-    /// The CQL of a problem's finding, by its place; what stands with one before it is not printed again.
-    pub(super) fn cql_of<'r>(&'r self, problem: &'r ProblemReport, at: usize) -> Vec<&'r str> {
-        let before: BTreeSet<_> = self
-            .findings_of(problem)
-            .take(at)
-            .flat_map(|finding| &finding.suggested_cql)
-            .collect();
-        let suggested = self.findings_of(problem).nth(at);
-        let suggested = suggested.iter().flat_map(|finding| &finding.suggested_cql);
-        let (again, new): (Vec<_>, Vec<_>) = suggested.partition(|cql| before.contains(cql));
-        let above = (!again.is_empty()).then_some("-- the table above serves this as well");
-        above
-            .into_iter()
-            .chain(new.into_iter().map(String::as_str))
-            .collect()
+        let ids: BTreeSet<_> = problem.findings.iter().collect();
+        let its = self.findings.iter().filter(|finding| ids.contains(&finding.id));
+        let its: BTreeMap<_, _> = its.map(|finding| (finding.id, finding)).collect();
+        problem.findings.iter().filter_map(move |id| its.get(id).copied())
     }
 
     /// What stands where findings would.
@@ -340,6 +325,19 @@ impl Report {
             (all, audited) => format!("{requests} requests, {} audited", number::share(audited, all)),
         }
     }
+}
+
+/// The CQL of each of a problem's findings; what stands with one before it is not printed again.
+pub(super) fn cql_of_all<'r>(findings: &[&'r FindingReport]) -> Vec<Vec<&'r str>> {
+    let mut before: BTreeSet<&str> = BTreeSet::new();
+    let of_finding = |finding: &&'r FindingReport| {
+        let suggested = finding.suggested_cql.iter().map(String::as_str);
+        let (again, new): (Vec<_>, Vec<_>) = suggested.partition(|cql| before.contains(cql));
+        before.extend(&new);
+        let above = (!again.is_empty()).then_some("-- the table above serves this as well");
+        above.into_iter().chain(new).collect()
+    };
+    findings.iter().map(of_finding).collect()
 }
 
 impl Totals {

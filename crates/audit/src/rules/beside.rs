@@ -42,17 +42,34 @@ impl Took {
     }
 }
 
+/// What the reads of each table took together.
+pub(super) struct ReadsTook(BTreeMap<TableName, Took>);
+
+impl ReadsTook {
+    pub(super) fn of(context: &Context<'_>) -> Self {
+        let mut tables: BTreeMap<TableName, Took> = BTreeMap::new();
+        for (_, pattern) in user_reads(context) {
+            if let Some(table) = table_of(pattern) {
+                let took = tables.entry(table).or_default();
+                *took = took.and(Took::of(pattern));
+            }
+        }
+        Self(tables)
+    }
+
+    /// The mean of this read, and that of the others of its table.
+    fn means(&self, read: &Pattern) -> Option<(u64, u64)> {
+        let all = self.0.get(&table_of(read)?)?;
+        let own = Took::of(read);
+        own.mean().zip(all.without(own).mean())
+    }
+}
+
 /// Puts the mean latency of a table's other reads beside that of each read that a finding is about. Means,
 /// because they can be taken apart: quantiles of the others would have to be put together anew for each
 /// finding.
 pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
-    let mut tables: BTreeMap<TableName, Took> = BTreeMap::new();
-    for (_, pattern) in user_reads(context) {
-        if let Some(table) = table_of(pattern) {
-            let took = tables.entry(table).or_default();
-            *took = took.and(Took::of(pattern));
-        }
-    }
+    let tables = ReadsTook::of(context);
     for finding in findings {
         let Some(place) = place(finding) else { continue };
         let read = finding
@@ -62,10 +79,7 @@ pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
         let Some(read) = read.filter(|pattern| pattern.head.kind.is_read()) else {
             continue;
         };
-        let all = table_of(read).and_then(|table| tables.get(&table));
-        let own = Took::of(read);
-        let others = all.and_then(|all| all.without(own).mean());
-        if let (Some(own), Some(others)) = (own.mean(), others) {
+        if let Some((own, others)) = tables.means(read) {
             let means = [
                 ("latency_mean_us", own.into()),
                 ("latency_mean_of_other_reads_us", others.into()),
@@ -77,12 +91,8 @@ pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
 
 /// How many times as long as the other reads of its table a read takes, by their means; nothing where latencies
 /// say nothing, or there are no others.
-pub(super) fn times_as_long(read: &Pattern, context: &Context<'_>) -> Option<f64> {
-    let table = table_of(read)?;
-    let of_table = user_reads(context).filter(|(_, pattern)| table_of(pattern).as_ref() == Some(&table));
-    let all = of_table.fold(Took::default(), |all, (_, pattern)| all.and(Took::of(pattern)));
-    let own = Took::of(read);
-    let (own, others) = (own.mean()?, all.without(own).mean()?);
+pub(super) fn times_as_long(read: &Pattern, tables: &ReadsTook, context: &Context<'_>) -> Option<f64> {
+    let (own, others) = tables.means(read)?;
     context.has_latencies().then(|| own as f64 / others.max(1) as f64)
 }
 

@@ -1,7 +1,7 @@
 //! What rules judge: a window, with all that is known of the cluster that it was seen on.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
@@ -13,6 +13,7 @@ use cqlens_cql::{
 };
 
 use super::{
+    by_table::ByTable,
     cost::Cost,
     figures,
     read::suggest::{self, Asked},
@@ -39,8 +40,12 @@ pub struct Context<'a> {
     is_text: bool,
     /// Templates that a rule has read again.
     statements: RefCell<BTreeMap<PatternId, Parsed<'a>>>,
-    /// What queries ask of tables that suggestions were made for.
-    asked: RefCell<BTreeMap<TableName, Rc<Asked>>>,
+    /// What the window has of each table.
+    pub(super) by_table: ByTable<'a>,
+    /// What queries ask of tables, where suggestions were made.
+    asked: OnceCell<BTreeMap<TableName, Rc<Asked>>>,
+    /// How often a rule has looked at a pattern, a write or a table.
+    steps: Cell<u64>,
 }
 
 /// Nothing for a text that is no CQL.
@@ -58,7 +63,9 @@ impl<'a> Context<'a> {
             is_whole_schema: false,
             is_text: false,
             statements: RefCell::default(),
-            asked: RefCell::default(),
+            by_table: ByTable::default(),
+            asked: OnceCell::new(),
+            steps: Cell::new(0),
         };
         context.total = figures::user_patterns(&context)
             .map(|(_, pattern)| Cost::of(pattern))
@@ -104,6 +111,7 @@ impl<'a> Context<'a> {
                     keyspace: table.keyspace.clone(),
                     table: table.name.clone(),
                 };
+                self.count_steps(1);
                 (name, table)
             })
     }
@@ -158,17 +166,25 @@ impl<'a> Context<'a> {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
         };
-        if let Some(asked) = self.asked.borrow().get(&name) {
-            return Rc::clone(asked);
-        }
-        let asked = Rc::new(suggest::asked(table, self));
-        self.asked.borrow_mut().insert(name, Rc::clone(&asked));
-        asked
+        let all = self.asked.get_or_init(|| suggest::asked(self));
+        all.get(&name).map_or_else(Rc::default, Rc::clone)
+    }
+
+    /// Notes that a rule looks at so many patterns, writes or tables.
+    pub(super) fn count_steps(&self, steps: usize) {
+        self.steps.set(self.steps.get().saturating_add(steps as u64));
+    }
+
+    /// How often rules have looked at a pattern, a write or a table so far: what they take does not depend on how
+    /// fast a machine is.
+    pub fn steps(&self) -> u64 {
+        self.steps.get()
     }
 
     /// The template of the pattern as a statement, which is parsed once for all rules; nothing where it is no
     /// CQL, or no pattern of the window.
     pub(crate) fn statement(&self, id: PatternId) -> Parsed<'a> {
+        self.count_steps(1);
         let mut statements = self.statements.borrow_mut();
         let parsed = statements.entry(id).or_insert_with(|| {
             let pattern = self.window.patterns.get(&id)?;

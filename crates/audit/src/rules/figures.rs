@@ -9,7 +9,10 @@ use cqlens_cql::schema::{Schema, Table};
 
 /// The application's own patterns: drivers' and tools' statements on system keyspaces are never judged.
 pub(super) fn user_patterns<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
-    let patterns = context.window.patterns.iter().map(|(&id, pattern)| (id, pattern));
+    let patterns = context.window.patterns.iter().map(|(&id, pattern)| {
+        context.count_steps(1);
+        (id, pattern)
+    });
     patterns.filter(|(_, pattern)| !pattern.head.system)
 }
 

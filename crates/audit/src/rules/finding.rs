@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::{
     About, Applied, Client, Context, Cost, EvidenceValue, Example, PartitionGrowth, RuleSeverity, Sequence,
-    Settings, Severity, Threshold,
+    Settings, Severity, Threshold, Unwritten, Wish,
     severity::{self, Impact},
     watch::WatchedTime,
+    wish,
 };
 use crate::{
     number,
@@ -65,6 +66,8 @@ pub struct Finding {
     pub reference: &'static str,
     /// By whom it is accepted, or was.
     pub acceptance: Option<Applied>,
+    /// CQL that is written for it if it is among the first that are shown.
+    pub(super) wishes: Vec<Wish>,
     /// What its severity was decided by, where it may be put together with others.
     pub(super) impact: Option<Impact<'static>>,
 }
@@ -96,6 +99,7 @@ impl Finding {
             work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
+            wishes: Vec::new(),
             impact: None,
         }
     }
@@ -145,6 +149,7 @@ impl Finding {
             work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
+            wishes: Vec::new(),
             impact: None,
         }
     }
@@ -206,6 +211,12 @@ impl Finding {
         self
     }
 
+    /// The same with CQL that is written if it is shown.
+    pub(super) fn wish(mut self, wish: Wish) -> Self {
+        self.wishes.push(wish);
+        self
+    }
+
     /// The same with these statements as a suggestion.
     pub fn suggest(mut self, cql: impl IntoIterator<Item = String>) -> Self {
         self.suggested_cql.extend(cql);
@@ -240,6 +251,8 @@ pub struct Judgement {
     pub blind_spots: Vec<BlindSpot>,
     /// The thresholds that are set otherwise than by default, by rule and name.
     pub thresholds: BTreeMap<(String, String), f64>,
+    /// What was not suggested, because there was too much of it.
+    pub unwritten: Unwritten,
     /// The rules that were run, by their ids: all that are not switched off.
     pub rules: Vec<&'static str>,
 }
@@ -293,8 +306,15 @@ impl<'a> Findings<'a> {
             .push(BlindSpot { rule: about.id, text });
     }
 
-    /// Everything, ranked.
-    pub fn ranked(mut self, context: &Context<'_>) -> Judgement {
+    /// Everything, ranked, with the CQL that would help.
+    pub fn ranked(self, context: &Context<'_>) -> Judgement {
+        let mut judgement = self.unwritten(context);
+        judgement.unwritten = wish::fulfil(&mut judgement.findings, context);
+        judgement
+    }
+
+    /// Everything, ranked, before CQL is written for it.
+    pub(super) fn unwritten(mut self, context: &Context<'_>) -> Judgement {
         rank(&mut self.judgement.findings, context);
         self.judgement
     }

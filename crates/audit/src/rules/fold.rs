@@ -2,7 +2,7 @@
 //! a rule on a table; so are the single writes of an application to a table, whatever columns each of them names, and
 //! its batches over several tables of which there is nothing to be done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Context, Cost, Finding, Findings, RuleSeverity, Settings, Severity, application, severity::Impact,
@@ -160,10 +160,12 @@ fn severity_of_all(
 fn add(finding: &mut Finding, common: &Common, others: Vec<Finding>, context: &Context<'_>) {
     finding.title += &common.more(others.len() as u64);
     let mut patterns: Vec<PatternId> = Vec::new();
+    let mut suggested: BTreeSet<_> = finding.suggested_cql.iter().cloned().collect();
     for other in others {
         patterns.extend(other.patterns);
+        finding.wishes.extend(other.wishes);
         for cql in other.suggested_cql {
-            if !finding.suggested_cql.contains(&cql) {
+            if suggested.insert(cql.clone()) {
                 finding.suggested_cql.push(cql);
             }
         }

@@ -8,6 +8,7 @@
 mod acceptance;
 mod application;
 mod beside;
+mod by_table;
 mod client;
 mod context;
 mod cost;
@@ -18,6 +19,8 @@ mod example;
 mod figures;
 mod finding;
 mod fold;
+#[cfg(test)]
+mod linear;
 mod model;
 mod partition_growth;
 mod partition_size;
@@ -29,6 +32,7 @@ mod spread;
 mod statement;
 mod tombstone;
 mod watch;
+mod wish;
 mod write;
 
 #[cfg(any(test, feature = "testing"))]
@@ -61,6 +65,8 @@ pub use problem::{Problem, StableId, problems};
 pub(crate) use sequence::testing as operations;
 pub use sequence::{Sent, Sequence, SequenceStep};
 pub use severity::{Severity, THRESHOLDS as SEVERITY_THRESHOLDS};
+pub use wish::Unwritten;
+use wish::Wish;
 
 /// One thing that can be wrong with a data model or its use.
 pub trait Rule: Sync {
@@ -269,9 +275,10 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(context, &mut found));
     let sequences = sequence::all(context, &found);
-    let mut judgement = found.ranked(context);
+    let mut judgement = found.unwritten(context);
     judgement.findings = fold::together(judgement.findings, context, settings);
     finding::rank(&mut judgement.findings, context);
+    judgement.unwritten = wish::fulfil(&mut judgement.findings, context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.sequences = sequences;
     judgement.thresholds.clone_from(&settings.thresholds);

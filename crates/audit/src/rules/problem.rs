@@ -143,29 +143,112 @@ impl Group<'_> {
 /// as a whole and one of its tables, or two tables that are read for the key of the same third one. Copies in a batch, too, are
 /// one problem with the batch.
 fn together<'f>(groups: Vec<Group<'f>>, findings: &[Finding]) -> Vec<Group<'f>> {
-    let mut joined: Vec<(Group<'_>, BTreeSet<PatternId>)> = Vec::with_capacity(groups.len());
-    for mut group in groups {
-        let mut patterns = group.patterns(findings);
-        let mut place = joined.len();
+    let mut joined = Joined::default();
+    groups.into_iter().for_each(|group| joined.add(group, findings));
+    joined.groups()
+}
+
+/// Groups that were joined so far; each statement is looked up once for each group that speaks of it.
+#[derive(Default)]
+struct Joined<'f> {
+    /// By the place of the first of those that a group was made of; nothing at those of the others.
+    groups: Vec<Option<Group<'f>>>,
+    /// Where a group went that was joined with another one.
+    joined_with: Vec<usize>,
+    /// The groups that speak of a statement, by their places and by the cause that they are looked up by.
+    of_statements: BTreeMap<(&'static str, PatternId), Vec<usize>>,
+}
+
+impl<'f> Joined<'f> {
+    /// Adds a group: all that it has something in common with become one, the first of them, which is the severest.
+    fn add(&mut self, mut group: Group<'f>, findings: &[Finding]) {
+        let place = self.groups.len();
+        self.groups.push(None);
+        self.joined_with.push(place);
+        let mut first = place;
         if is_of_statements(group.key.cause) {
-            // All that it has something in common with become one: the first of them, which is the severest.
-            let mut at = 0;
-            while let Some((other, of_other)) = joined.get(at) {
-                if !are_one(other.key.cause, group.key.cause) || of_other.is_disjoint(&patterns) {
-                    at += 1;
-                    continue;
+            let patterns = group.patterns(findings);
+            for other in self.in_common(group.key.cause, &patterns) {
+                if let Some(mut other_group) = self.groups.get_mut(other).and_then(Option::take) {
+                    group.key = group.key.of_both(other_group.key);
+                    // The shorter list goes to the longer one.
+                    if other_group.findings.len() > group.findings.len() {
+                        std::mem::swap(&mut group.findings, &mut other_group.findings);
+                    }
+                    group.findings.extend(other_group.findings);
                 }
-                let (other, of_other) = joined.remove(at);
-                place = place.min(at);
-                group.key = group.key.of_both(other.key);
-                group.findings.extend(other.findings);
-                patterns.extend(of_other);
+                first = first.min(other);
+                self.join(other, first);
             }
-            group.findings.sort_unstable();
+            self.join(place, first);
+            let cause = looked_up_by(group.key.cause);
+            for id in patterns {
+                self.of_statements.entry((cause, id)).or_default().push(first);
+            }
         }
-        joined.insert(place.min(joined.len()), (group, patterns));
+        if let Some(at) = self.groups.get_mut(first) {
+            *at = Some(group);
+        }
     }
-    joined.into_iter().map(|(group, _)| group).collect()
+
+    /// The places of the groups that are one with a group of this cause on these statements, in order.
+    fn in_common(&mut self, cause: &'static str, patterns: &BTreeSet<PatternId>) -> BTreeSet<usize> {
+        let mut places = BTreeSet::new();
+        for id in patterns {
+            let mut of_statement = self
+                .of_statements
+                .remove(&(looked_up_by(cause), *id))
+                .unwrap_or_default();
+            of_statement
+                .iter_mut()
+                .for_each(|place| *place = self.now_at(*place));
+            of_statement.sort_unstable();
+            of_statement.dedup();
+            let is_one = |place: &&usize| {
+                let group = self.groups.get(**place).and_then(Option::as_ref);
+                group.is_some_and(|group| are_one(group.key.cause, cause))
+            };
+            places.extend(of_statement.iter().filter(is_one));
+            self.of_statements
+                .insert((looked_up_by(cause), *id), of_statement);
+        }
+        places
+    }
+
+    fn join(&mut self, place: usize, with: usize) {
+        if let Some(joined_with) = self.joined_with.get_mut(place) {
+            *joined_with = with;
+        }
+    }
+
+    /// Where the group is now that was at this place.
+    fn now_at(&mut self, place: usize) -> usize {
+        let mut at = place;
+        while let Some(&next) = self.joined_with.get(at).filter(|next| **next != at) {
+            // Ways that were gone become shorter.
+            let after = self.joined_with.get(next).copied().unwrap_or(next);
+            self.join(at, after);
+            at = after;
+        }
+        at
+    }
+
+    fn groups(self) -> Vec<Group<'f>> {
+        let groups = self.groups.into_iter().flatten();
+        let sorted = groups.map(|mut group| {
+            group.findings.sort_unstable();
+            group
+        });
+        sorted.collect()
+    }
+}
+
+/// Copies and batches may be one: they are looked up together.
+fn looked_up_by(cause: &'static str) -> &'static str {
+    match cause {
+        BATCHES => COPIES,
+        cause => cause,
+    }
 }
 
 /// Whether findings with this cause are one problem as soon as they speak of one statement.

@@ -69,6 +69,7 @@ pub(super) fn restricted(select: &Select<'_>) -> Vec<String> {
 }
 
 /// A modification of a table, in a pattern that is one or a batch of them.
+#[derive(Debug)]
 pub(super) struct TableWrite<'a> {
     pub(super) id: PatternId,
     pub(super) pattern: &'a Pattern,
@@ -108,7 +109,7 @@ impl TableWrite<'_> {
     }
 }
 
-/// What the application writes, by table: what the server always refused is left out.
+/// What the application writes, by table: [`Context::writes`] keeps it.
 pub(super) fn writes_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Vec<TableWrite<'a>>> {
     let mut tables: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (id, pattern) in user_writes(context) {
@@ -134,8 +135,8 @@ pub(super) fn writes_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, 
 pub(super) fn updates(context: &Context<'_>, table: &TableName) -> u64 {
     let traffic = context.window.tables.get(table);
     let overwrites = traffic.map_or(0, |traffic| traffic.inserted.overwrites());
-    let writes = writes_by_table(context).remove(table).unwrap_or_default();
-    let updates = writes
+    let updates = context
+        .writes_to(table)
         .iter()
         .filter(|write| write.is_update() && !write.pattern.is(Flag::Counter));
     executions(updates) + overwrites

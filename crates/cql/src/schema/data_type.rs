@@ -97,7 +97,7 @@ impl DataType {
     }
 
     /// Gives the name of each user-defined type that occurs in it.
-    pub(super) fn for_each_name<'t>(&'t self, each: &mut dyn FnMut(&'t str)) {
+    pub fn for_each_name<'t>(&'t self, each: &mut dyn FnMut(&'t str)) {
         match self {
             Self::Native(_) | Self::Custom(_) => {}
             Self::UserDefined(name) => each(name),

@@ -1,6 +1,6 @@
 //! What is drawn: tables, the queries that enter them, the joins between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::syntax::{
     self,
@@ -93,30 +93,73 @@ impl Model {
             .iter()
             .filter(|table| table.keyspace == keyspace && !table.columns.is_empty());
         let tables: Vec<_> = of_keyspace.collect();
+        let facts = Facts::of(report, &tables);
         Self {
             keyspace: keyspace.to_owned(),
             joins: joins(report, &tables),
             tables: tables
                 .iter()
-                .map(|table| Table::of(report, table, is_shown))
+                .map(|table| Table::of(report, table, &facts, is_shown))
+                .collect(),
+        }
+    }
+}
+
+/// What is looked up for each table, query and join.
+struct Facts<'r> {
+    /// Patterns of the tables that are drawn, by their ids.
+    patterns: BTreeMap<PatternId, &'r PatternReport>,
+    /// The worst that was found on each of them.
+    severities: BTreeMap<PatternId, Severity>,
+    /// The patterns that follow another read: they are arrows between tables.
+    follow_ups: BTreeSet<&'r str>,
+}
+
+impl<'r> Facts<'r> {
+    fn of(report: &'r Report, tables: &[&TableReport]) -> Self {
+        let drawn: BTreeSet<_> = tables.iter().flat_map(|table| &table.patterns).collect();
+        let patterns = report
+            .patterns
+            .iter()
+            .filter(|pattern| drawn.contains(&pattern.id));
+        let mut severities = BTreeMap::new();
+        for finding in &report.findings {
+            for id in finding.patterns.iter().filter(|id| drawn.contains(id)) {
+                let worst = severities.entry(*id).or_insert(finding.severity);
+                *worst = finding.severity.max(*worst);
+            }
+        }
+        let joins = report.sequences.iter().filter(|sequence| is_join(sequence));
+        Self {
+            patterns: patterns.map(|pattern| (pattern.id, pattern)).collect(),
+            severities,
+            follow_ups: joins
+                .flat_map(|sequence| sequence.patterns.iter().skip(1).map(String::as_str))
                 .collect(),
         }
     }
 }
 
 impl Table {
-    fn of(report: &Report, table: &TableReport, is_shown: &dyn Fn(PatternId) -> bool) -> Self {
-        let follow_ups = follow_ups(report);
-        let reads = report.patterns.iter().filter(|pattern| {
-            let is_read = pattern.kind.is_read() && table.patterns.contains(&pattern.id);
-            is_read && !follow_ups.contains(&pattern.id.to_string())
+    fn of(
+        report: &Report,
+        table: &TableReport,
+        facts: &Facts<'_>,
+        is_shown: &dyn Fn(PatternId) -> bool,
+    ) -> Self {
+        let reads = table
+            .patterns
+            .iter()
+            .filter_map(|id| facts.patterns.get(id).copied());
+        let reads = reads.filter(|pattern| {
+            pattern.kind.is_read() && !facts.follow_ups.contains(pattern.id.to_string().as_str())
         });
         let mut queries: Vec<_> = reads
             .clone()
             .take(MOST_QUERIES)
             .map(|pattern| Query {
                 link: is_shown(pattern.id).then_some(pattern.id),
-                ..Query::of(report, pattern)
+                ..Query::of(pattern, facts)
             })
             .collect();
         name_queries(&mut queries, &table.comment);
@@ -177,11 +220,11 @@ fn physical_type(column: &ColumnReport) -> String {
 }
 
 impl Query {
-    fn of(report: &Report, pattern: &PatternReport) -> Self {
+    fn of(pattern: &PatternReport, facts: &Facts<'_>) -> Self {
         Self {
             label: restrictions(pattern),
             figures: number::frequency(pattern.count, pattern.observed_seconds),
-            verdict: ArrowVerdict::of_pattern(report, pattern),
+            verdict: ArrowVerdict::of_pattern(pattern, facts),
             per_minute: per_minute(pattern.count, pattern.observed_seconds),
             link: None,
         }
@@ -250,17 +293,13 @@ fn named_query(comment: &str) -> Option<(&str, &str)> {
 }
 
 impl ArrowVerdict {
-    fn of_pattern(report: &Report, pattern: &PatternReport) -> Self {
-        let findings = report
-            .findings
-            .iter()
-            .filter(|finding| finding.patterns.contains(&pattern.id));
+    fn of_pattern(pattern: &PatternReport, facts: &Facts<'_>) -> Self {
         let is_refused = pattern.count > 0 && pattern.errors == pattern.count;
         let is_filtered =
             pattern.partitions.class == PartitionClass::Scan && !restricted_columns(pattern).is_empty();
         match is_refused || is_filtered {
             true => Self::Unserved,
-            false => Self::of(findings.map(|finding| finding.severity).max()),
+            false => Self::of(facts.severities.get(&pattern.id).copied()),
         }
     }
 
@@ -274,26 +313,18 @@ impl ArrowVerdict {
     }
 }
 
-/// The patterns that follow another read: they are arrows between tables.
-fn follow_ups(report: &Report) -> BTreeSet<String> {
-    let joins = report.sequences.iter().filter(|sequence| is_join(sequence));
-    joins
-        .flat_map(|sequence| sequence.patterns.iter().skip(1).cloned())
-        .collect()
-}
-
 fn is_join(sequence: &SequenceReport) -> bool {
     matches!(sequence.kind, "client-join" | "index-table-lookup")
 }
 
 /// The steps between two tables that are drawn, each pair once: the widest.
 fn joins(report: &Report, tables: &[&TableReport]) -> Vec<Join> {
-    let index = |name: &str| {
-        let mut names = tables
-            .iter()
-            .map(|table| format!("{}.{}", table.keyspace, table.table));
-        names.position(|table| table == name)
-    };
+    let names = tables
+        .iter()
+        .map(|table| format!("{}.{}", table.keyspace, table.table));
+    let places: BTreeMap<String, usize> = names.zip(0..).collect();
+    let index = |name: &String| places.get(name).copied();
+    let findings = by_rule(report);
     let mut joins: Vec<Join> = Vec::new();
     for sequence in report.sequences.iter().filter(|sequence| is_join(sequence)) {
         for step in &sequence.steps {
@@ -310,7 +341,7 @@ fn joins(report: &Report, tables: &[&TableReport]) -> Vec<Join> {
                 to,
                 label: format!("× {times} in the client"),
                 figures: number::frequency(sequence.count, report.seconds()),
-                verdict: ArrowVerdict::of(severity_of(report, sequence)),
+                verdict: ArrowVerdict::of(severity_of(&findings, sequence)),
                 per_minute: per_minute(sequence.count, report.seconds()) * step.fan_out.mean,
             });
         }
@@ -318,17 +349,33 @@ fn joins(report: &Report, tables: &[&TableReport]) -> Vec<Join> {
     joins
 }
 
-/// What was found on the statements of an operation by the rule that it belongs to.
-fn severity_of(report: &Report, sequence: &SequenceReport) -> Option<Severity> {
-    let of_rule = report
+/// The worst that a rule found on a pattern, by the rule and the pattern as operations name them.
+type ByRule = BTreeMap<(&'static str, String), Severity>;
+
+fn by_rule(report: &Report) -> ByRule {
+    let joins = report.sequences.iter().filter(|sequence| is_join(sequence));
+    let rules: BTreeSet<_> = joins.map(|sequence| sequence.rule).collect();
+    let mut worst = ByRule::new();
+    for finding in report
         .findings
         .iter()
-        .filter(|finding| finding.rule == sequence.rule);
-    let of_sequence = of_rule.filter(|finding| {
-        let mut patterns = finding.patterns.iter();
-        patterns.any(|id| sequence.patterns.contains(&id.to_string()))
-    });
-    of_sequence.map(|finding| finding.severity).max()
+        .filter(|finding| rules.contains(finding.rule))
+    {
+        for id in &finding.patterns {
+            let severity = worst
+                .entry((finding.rule, id.to_string()))
+                .or_insert(finding.severity);
+            *severity = finding.severity.max(*severity);
+        }
+    }
+    worst
+}
+
+/// What was found on the statements of an operation by the rule that it belongs to.
+fn severity_of(findings: &ByRule, sequence: &SequenceReport) -> Option<Severity> {
+    let patterns = sequence.patterns.iter();
+    let severities = patterns.filter_map(|id| findings.get(&(sequence.rule, id.clone())).copied());
+    severities.max()
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::{FindingReport, PatternReport, ProblemReport, Report, TableReport};
+use super::super::{FindingReport, PatternReport, ProblemReport, Report, TableReport, summary::cql_of_all};
+use super::problem::MOST_NOTES;
 use crate::{
     rules::{Severity, StableId},
     window::{OVERFLOW, PatternId},
@@ -42,6 +43,8 @@ pub(super) struct Index<'a> {
     /// Shown patterns that are on no table that is shown.
     pub(super) others: Vec<&'a PatternReport>,
     shown: BTreeSet<PatternId>,
+    /// Findings whose advice stands before them in the same problem, or among the notes.
+    repeated: BTreeSet<StableId>,
     /// Definitions of tables and the like, which are no patterns among reads.
     pub(super) definitions: Vec<&'a PatternReport>,
     /// Patterns that are not shown.
@@ -74,10 +77,12 @@ impl<'a> Index<'a> {
             shown_of: BTreeMap::new(),
             others: Vec::new(),
             shown: BTreeSet::new(),
+            repeated: BTreeSet::new(),
             definitions: Vec::new(),
             left_out: 0,
         };
         index.judge();
+        index.advise();
         index.place(&report.patterns);
         index
     }
@@ -108,6 +113,24 @@ impl<'a> Index<'a> {
                 }
             }
         }
+    }
+
+    /// Whose advice has been given before.
+    fn advise(&mut self) {
+        let mut repeated = BTreeSet::new();
+        let mut advise = |findings: Vec<&'a FindingReport>| {
+            let mut given = BTreeSet::new();
+            let again = findings
+                .into_iter()
+                .filter(|finding| !given.insert(&finding.advice));
+            repeated.extend(again.map(|finding| finding.id));
+        };
+        for ranked in &self.problems {
+            advise(self.findings_of(ranked.problem));
+        }
+        let notes = self.notes.iter().take(MOST_NOTES);
+        advise(notes.flat_map(|note| self.findings_of(note)).collect());
+        self.repeated = repeated;
     }
 
     /// Where each pattern is shown, the costliest first.
@@ -144,6 +167,18 @@ impl<'a> Index<'a> {
     pub(super) fn findings_of(&self, problem: &ProblemReport) -> Vec<&'a FindingReport> {
         let ids = problem.findings.iter();
         ids.filter_map(|id| self.findings.get(id).copied()).collect()
+    }
+
+    /// The same with the CQL that is printed with each.
+    pub(super) fn with_cql(&self, problem: &ProblemReport) -> Vec<(&'a FindingReport, Vec<&'a str>)> {
+        let findings = self.findings_of(problem);
+        let cql = cql_of_all(&findings);
+        findings.into_iter().zip(cql).collect()
+    }
+
+    /// Whether a finding that comes before it in its problem, or among the notes, gives the same advice.
+    pub(super) fn is_repeated(&self, finding: &FindingReport) -> bool {
+        self.repeated.contains(&finding.id)
     }
 
     /// What was found on a pattern, with the rank of its problem; notes have none.

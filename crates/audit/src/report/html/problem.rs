@@ -1,5 +1,7 @@
 //! A problem in detail: the figures that decide it, why it costs, and what to do.
 
+use std::collections::BTreeSet;
+
 use super::{ReportPage, index::Ranked};
 use crate::{
     number,
@@ -86,13 +88,6 @@ impl<'a> ReportPage<'a> {
         evidence::lines(&evidence.cloned().collect::<Vec<_>>())
     }
 
-    /// Whether a finding that comes before it in its problem gives the same advice.
-    pub(super) fn is_repeated(&self, problem: &ProblemReport, finding: &FindingReport) -> bool {
-        let findings = self.index.findings_of(problem).into_iter();
-        let mut before = findings.take_while(|other| other.id != finding.id);
-        before.any(|other| other.advice == finding.advice)
-    }
-
     /// The problem before it that has the whole mechanism of the same rule.
     pub(super) fn explained_by(&self, ranked: &Ranked<'_>, rule: &str) -> Option<Ranked<'a>> {
         let before = self.index.problems.iter();
@@ -102,14 +97,6 @@ impl<'a> ReportPage<'a> {
             first.is_some_and(|finding| finding.rule == rule)
         };
         before.find(explains).copied()
-    }
-
-    /// The same of all notes.
-    pub(super) fn is_repeated_note(&self, finding: &FindingReport) -> bool {
-        let notes = self.index.notes.iter().take(MOST_NOTES);
-        let findings = notes.flat_map(|note| self.index.findings_of(note));
-        let mut before = findings.take_while(|other| other.id != finding.id);
-        before.any(|other| other.advice == finding.advice)
     }
 
     /// The statements of a finding that are known, the costliest first.
@@ -140,7 +127,7 @@ impl<'a> ReportPage<'a> {
 
     /// The operation that a finding of several statements speaks of.
     pub(super) fn operation_of(&self, finding: &FindingReport) -> Option<&'a SequenceReport> {
-        let ids: Vec<_> = finding.patterns.iter().map(ToString::to_string).collect();
+        let ids: BTreeSet<_> = finding.patterns.iter().map(ToString::to_string).collect();
         self.report.sequences.iter().find(|operation| {
             operation.rule == finding.rule && operation.patterns.iter().all(|id| ids.contains(id))
         })

@@ -1,6 +1,7 @@
 //! Summaries of small reports, word by word.
 
 #![allow(clippy::unwrap_used)]
+use super::cql_of_all;
 use crate::{
     report::{Format, testing::report},
     rules::testing::{pattern, read, window},
@@ -64,10 +65,13 @@ fn a_table_that_two_findings_of_a_problem_need_is_printed_once() {
     let mut problem = report.problems[0].clone();
     problem.findings = vec![report.findings[0].id, second.id];
     report.findings.push(second);
-    assert_eq!(report.cql_of(&problem, 0), ["CREATE TABLE a", "SELECT a"]);
+    let findings: Vec<_> = report.findings_of(&problem).collect();
     assert_eq!(
-        report.cql_of(&problem, 1),
-        ["-- the table above serves this as well", "SELECT b"]
+        cql_of_all(&findings),
+        [
+            ["CREATE TABLE a", "SELECT a"],
+            ["-- the table above serves this as well", "SELECT b"]
+        ]
     );
 }
 

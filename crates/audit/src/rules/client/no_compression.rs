@@ -1,5 +1,7 @@
 //! Large answers that are sent without compression.
 
+use std::collections::BTreeMap;
+
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::rules::{Context, Finding, Rule, figures::bytes};
 
@@ -11,16 +13,14 @@ impl Rule for NoCompression {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut applications: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (client, connections) in &context.window.connections {
+            let (opened, uncompressed) = applications.entry(application::name(client)).or_default();
+            *opened += connections.opened;
+            *uncompressed += connections.uncompressed;
+        }
         for (name, patterns) in by_application(user_statements(context)) {
-            let connections = context.window.connections.iter();
-            let (opened, uncompressed) = connections
-                .filter(|(client, _)| application::name(client) == name)
-                .fold((0, 0), |(opened, uncompressed), (_, connections)| {
-                    (
-                        opened + connections.opened,
-                        uncompressed + connections.uncompressed,
-                    )
-                });
+            let (opened, uncompressed) = applications.get(&*name).copied().unwrap_or_default();
             let is_uncompressed = opened > 0 && uncompressed == opened;
             let total = application::sum(&patterns, |pattern| pattern.response_bytes.total());
             let each = total / application::sum(&patterns, |pattern| pattern.count).max(1);

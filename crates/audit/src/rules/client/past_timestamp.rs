@@ -7,7 +7,7 @@ use crate::{
         Context, Finding, Rule,
         application::sum,
         figures::{often, share},
-        statement::{TableWrite, patterns, writes_by_table},
+        statement::{TableWrite, patterns},
     },
     window::WriteTimes,
 };
@@ -21,8 +21,8 @@ impl Rule for PastTimestamp {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        for (name, writes) in writes_by_table(context) {
-            if let Some(finding) = finding(found, &name, &writes, context) {
+        for (name, writes) in context.writes() {
+            if let Some(finding) = finding(found, name, writes, context) {
                 found.push(finding);
             }
         }

@@ -12,11 +12,7 @@ use super::{
 };
 use crate::{
     number,
-    rules::{
-        Context, Finding, Rule,
-        figures::share,
-        statement::{table_of, writes_by_table},
-    },
+    rules::{Context, Finding, Rule, figures::share, statement::table_of},
     window::{Pattern, PatternId},
 };
 use cqlens_cql::schema::TableName;
@@ -78,9 +74,9 @@ struct LevelExecutions<'a> {
 
 fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Sides<'a>> {
     let mut tables: BTreeMap<TableName, Sides<'a>> = BTreeMap::new();
-    for (name, writes) in writes_by_table(context) {
+    for (name, writes) in context.writes() {
         let writes = writes.iter().filter(|write| write.pattern.is_confirmed());
-        let sides = tables.entry(name).or_default();
+        let sides = tables.entry(name.clone()).or_default();
         writes.for_each(|write| {
             count(
                 &mut sides.writes,

@@ -9,7 +9,7 @@ use crate::{
         Context, Finding,
         application::{impact, sum},
         figures::often,
-        statement::{patterns, writes_by_table},
+        statement::patterns,
     },
 };
 use cqlens_cql::schema::TableName;
@@ -32,9 +32,8 @@ impl Rule for MaterializedViewWrite {
                 views.entry(base).or_default().push(&table.name);
             }
         }
-        let written = writes_by_table(context);
         for (base, views) in views {
-            let writes = written.get(&base).map(Vec::as_slice).unwrap_or_default();
+            let writes = context.writes_to(&base);
             let several = views.len() as f64 > found.threshold(&ABOUT, &FEW_VIEWS);
             let each = match (several, context.is_scylladb()) {
                 (true, false) => Severity::Medium,

@@ -10,7 +10,7 @@ use crate::{
         Context, Finding,
         application::impact,
         figures::{is_steady, often, share},
-        statement::{TableWrite, executions, patterns, writes_by_table},
+        statement::{TableWrite, executions, patterns},
     },
 };
 use cqlens_cql::schema::{Table, TableName};
@@ -23,10 +23,9 @@ impl Rule for TtlWithoutWindows {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let written = writes_by_table(context);
         for (name, table) in context.tables() {
             let by_size = [SIZE_TIERED, LEVELED].contains(&compaction(table));
-            let writes = written.get(&name).map(Vec::as_slice).unwrap_or_default();
+            let writes = context.writes_to(&name);
             // Windows are not made for rows that are deleted one by one as well.
             let is_deleted_from = writes.iter().any(TableWrite::is_delete);
             if table.view.is_some() || !by_size || !is_time_series(table) || is_deleted_from {

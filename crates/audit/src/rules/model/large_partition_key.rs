@@ -5,9 +5,8 @@ use crate::{
     number,
     rules::{
         Context, Rule,
-        figures::{bytes, share, user_patterns},
+        figures::{bytes, share},
         severity::Impact,
-        statement::table_of,
     },
     window::{KeySizes, TableTraffic},
 };
@@ -34,7 +33,7 @@ impl Rule for LargePartitionKey {
 
 /// The key goes with every statement on the table.
 fn impact<'a>(name: &TableName, context: &Context<'a>) -> Impact<'a> {
-    let on_table = user_patterns(context).filter(|(_, pattern)| table_of(pattern).as_ref() == Some(name));
+    let on_table = context.patterns_of(name).iter();
     on_table.fold(Impact::each(Severity::Low), |impact, (_, pattern)| {
         impact.of(pattern)
     })

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::{
     number,
     rules::{
-        About, Context, EvidenceValue, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, Rule, Severity, Threshold, Wish,
         figures::{often, share},
-        read::{suggest, user_reads},
+        read::user_reads,
         severity::Impact,
         statement::{restricted, selected, table_of},
     },
@@ -90,15 +90,26 @@ fn finding(
     context: &Context<'_>,
     schema: &Schema,
 ) -> Finding {
-    let shapes: Vec<_> = reads
-        .shapes
-        .keys()
+    let shapes = reads.shapes.keys().take(MOST_NAMED);
+    let mut shapes: Vec<_> = shapes
         .map(|columns| format!("`{}`", columns.join(", ")))
         .collect();
+    if let Some(more) = reads
+        .shapes
+        .len()
+        .checked_sub(MOST_NAMED)
+        .filter(|more| *more > 0)
+    {
+        shapes.push(number::plural(
+            more as u64,
+            "other set of columns",
+            "other sets of columns",
+        ));
+    }
     let title = format!(
         "`{name}` is queried by {}, but its partition key supports {}{}",
         shapes.join(" and by "),
-        if shapes.len() == 2 {
+        if reads.shapes.len() == 2 {
             "neither"
         } else {
             "none of them"
@@ -110,17 +121,8 @@ fn finding(
         key.iter().map(|column| column.name.clone()).collect()
     });
     // One table for each way of asking, and the query on it.
-    let mut suggested: Vec<String> = Vec::new();
-    for (_, pattern) in reads.shapes.values().filter_map(|patterns| patterns.first()) {
-        for cql in suggest::table_for(pattern, context)
-            .into_iter()
-            .flat_map(|suggestion| suggestion.cql)
-        {
-            if !suggested.contains(&cql) {
-                suggested.push(cql);
-            }
-        }
-    }
+    let first = reads.shapes.values().filter_map(|patterns| patterns.first());
+    let tables = Wish::Tables(first.map(|(id, _)| *id).collect());
     let shape_count = reads.shapes.len() as u64;
     let finding = Finding::on_all(
         &ABOUT,
@@ -132,7 +134,7 @@ fn finding(
     .title(title)
     .first("reads_by_the_partition_key", reads.served)
     .first("ways_of_asking", shape_count)
-    .suggest(suggested);
+    .wish(tables);
     match key {
         Some(key) => finding
             .first("partition_key_columns", EvidenceValue::Names(key))
@@ -144,6 +146,9 @@ fn finding(
         None => finding,
     }
 }
+
+/// A title names no more sets of columns.
+const MOST_NAMED: usize = 20;
 
 const MOST_SHARE: Threshold = Threshold {
     name: "most_share",

@@ -8,7 +8,7 @@ use crate::{
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
         figures::{is_steady, share},
-        statement::{executions, patterns, writes_by_table},
+        statement::{executions, patterns},
     },
     window::{Pattern, PatternId},
 };
@@ -46,14 +46,16 @@ struct Updates<'a> {
 }
 
 fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Updates<'a>> {
-    let tables = writes_by_table(context).into_iter();
-    let tables = tables.map(|(name, mut writes)| {
-        writes.retain(|write| write.is_update() && !write.pattern.is(Flag::Counter));
-        let updates = Updates {
-            count: executions(&writes),
-            patterns: patterns(&writes),
+    let tables = context.writes().iter().map(|(name, writes)| {
+        let updates = || {
+            let writes = writes.iter();
+            writes.filter(|write| write.is_update() && !write.pattern.is(Flag::Counter))
         };
-        (name, updates)
+        let updates = Updates {
+            count: executions(updates()),
+            patterns: patterns(updates()),
+        };
+        (name.clone(), updates)
     });
     tables.filter(|(_, updates)| updates.count > 0).collect()
 }

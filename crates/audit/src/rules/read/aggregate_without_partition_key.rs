@@ -1,11 +1,11 @@
 //! `COUNT`, `SUM` and the like over the whole ring.
 
 use super::{
-    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, suggest,
-    table, user_reads,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
+    user_reads,
 };
 use crate::{
-    rules::{Context, Finding, Rule},
+    rules::{Context, Finding, Rule, Wish},
     window::{Pattern, PatternId},
 };
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
@@ -48,7 +48,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     };
     finding
         .title(title)
-        .suggest(suggest::in_ranges(pattern, context))
+        .wish(Wish::InRanges(id))
         .first("server_warnings", pattern.warnings)
 }
 

@@ -2,10 +2,10 @@
 
 use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
-    user_reads, with_table,
+    user_reads,
 };
 use crate::{
-    rules::{Context, Finding, Rule},
+    rules::{Context, Finding, Rule, Wish},
     window::{Pattern, PatternId},
 };
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
@@ -21,7 +21,7 @@ impl Rule for AllowFiltering {
         let allows = |pattern: &Pattern| pattern.is(Flag::AllowFiltering) && !is_sweep(pattern);
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| allows(pattern)) {
             let finding = if filters(pattern) {
-                with_table(filtering(found, id, pattern, context), pattern, context)
+                filtering(found, id, pattern, context).wish(Wish::Table(id))
             } else if pattern.class() == PartitionClass::Scan {
                 // Nothing is filtered, but the whole ring is read: a finding of its own kind.
                 continue;

@@ -2,11 +2,11 @@
 
 use super::{
     About, Findings, Impact, Severity, Threshold, aggregate_without_partition_key::folds_the_ring,
-    blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, suggest, table, user_reads,
+    blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, table, user_reads,
 };
 use crate::{
     number,
-    rules::{Context, Finding, Rule},
+    rules::{Context, Finding, Rule, Wish},
     window::Pattern,
 };
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
@@ -42,7 +42,7 @@ impl Rule for FullScan {
                 rows.map_or_else(String::new, each)
             );
             let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
-            finding = finding.suggest(suggest::in_ranges(pattern, context));
+            finding = finding.wish(Wish::InRanges(id));
             if let Some(rows) = rows {
                 finding = finding.first("rows_per_read", rows);
             }

@@ -2,9 +2,9 @@
 
 use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
-    how_many, how_often, suggest, table, user_reads, with_partitions,
+    how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::rules::{Context, Finding, Rule};
+use crate::rules::{Context, Finding, Rule, Wish};
 use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct InCartesianProduct;
@@ -30,7 +30,7 @@ impl Rule for InCartesianProduct {
             let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
                 .title(title)
                 .weighing(impact)
-                .suggest(suggest::of_one_key(pattern, context));
+                .wish(Wish::OfOneKey(id));
             let mut finding = with_partitions(finding, pattern);
             if let Some(share) = rows_per_partition(pattern.rows.total(), pattern.partitions.total()) {
                 finding = finding.first("rows_per_partition", share);

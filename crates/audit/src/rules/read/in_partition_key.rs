@@ -2,10 +2,10 @@
 
 use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Severity, Threshold, at_p99, blind_on_unknown,
-    by_partitions, how_many, how_often, suggest, table, user_reads, with_partitions,
+    by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
-    rules::{Context, Finding, Rule, sequence::lists_of_right_joins},
+    rules::{Context, Finding, Rule, Wish, sequence::lists_of_right_joins},
     window::Pattern,
 };
 use cqlens_cql::plan::Flag;
@@ -41,7 +41,7 @@ impl Rule for InPartitionKey {
             let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
                 .title(title)
                 .weighing(impact)
-                .suggest(suggest::of_one_key(pattern, context));
+                .wish(Wish::OfOneKey(id));
             let finding = match is_right {
                 true => finding.advice(OF_A_RIGHT_JOIN),
                 false => finding,

@@ -2,20 +2,13 @@
 //! costs.
 
 use crate::{
-    rules::{
-        About, Context, Findings, Severity, Threshold,
-        severity::Impact,
-        statement::{restricted, selected, table_of},
-    },
+    rules::{About, Context, Findings, Severity, Threshold, Wish, severity::Impact, statement::selected},
     window::{Distribution, IndexedColumn, Pattern, PatternId},
 };
 use cqlens_cql::{
-    plan::Flag,
     schema::{ColumnName, Index, IndexClass, Schema, quote},
     syntax::ast::RelationOperator,
 };
-
-use super::{suggest, user_reads};
 
 /// A column with its index, and what was counted of it.
 pub(super) struct Indexed<'a> {
@@ -53,13 +46,7 @@ impl Indexed<'_> {
 
     /// The reads that ask the index, and rows of theirs.
     pub(super) fn reads<'w>(&self, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
-        let asks = |(id, pattern): &(PatternId, &Pattern)| {
-            pattern.is(Flag::Index)
-                && table_of(pattern).as_ref() == Some(&self.name.table)
-                && selected(*id, context)
-                    .is_some_and(|select| restricted(&select).contains(&self.name.column))
-        };
-        user_reads(context).filter(asks).collect()
+        context.reads_by_index(self.name).to_vec()
     }
 
     /// Whether a read asks for values of the column; also where no read is seen that asks it at all.
@@ -104,23 +91,14 @@ impl Indexed<'_> {
         (found, about): (&Findings<'_>, &About),
         reads: &[(PatternId, &Pattern)],
         context: &Context<'_>,
-    ) -> Vec<String> {
-        let mut tables = reads
-            .iter()
-            .filter_map(|(_, pattern)| suggest::table_for(pattern, context));
-        let Some(table) = tables.next() else {
-            return Vec::new();
-        };
+    ) -> Wish {
         let hours = context.window.seconds() / 3_600.0;
         let is_certain = !context.may_have_missed() && hours >= found.threshold(about, &DROP_AFTER_HOURS);
-        // A table that is there already takes one step.
-        let step = if table.existing.is_none() { "5. " } else { "" };
-        let drop = format!(
-            "-- {step}once no query uses the index any more:\n-- DROP INDEX {}.{};",
-            quote(&self.name.table.keyspace),
-            quote(&self.index.name)
-        );
-        table.cql.into_iter().chain(is_certain.then_some(drop)).collect()
+        let (keyspace, index) = (quote(&self.name.table.keyspace), quote(&self.index.name));
+        Wish::ReplaceIndex {
+            reads: reads.iter().map(|(id, _)| *id).collect(),
+            drop: is_certain.then(|| format!("{keyspace}.{index}")),
+        }
     }
 
     /// One step less for storage-attached indexes, which keep no table of their own.

@@ -102,7 +102,7 @@ impl DistinctValues {
             .first("rows", self.rows)
             .first("values", self.values)
             .first("index", indexed.index.name.clone())
-            .suggest(migration)
+            .wish(migration)
     }
 }
 

@@ -150,7 +150,7 @@ impl RowsPerValue {
             .first("rows_per_value", self.rows_per_value.round())
             .first("values", self.values)
             .first("index", indexed.index.name.clone())
-            .suggest(migration)
+            .wish(migration)
     }
 }
 

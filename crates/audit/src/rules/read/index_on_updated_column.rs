@@ -11,7 +11,7 @@ use crate::{
     rules::{
         Context, Finding, Rule,
         figures::{is_steady, often, share},
-        statement::{patterns, writes_by_table},
+        statement::patterns,
     },
     window::{Pattern, PatternId},
 };
@@ -109,9 +109,8 @@ fn writes<'w>(indexed: &Indexed<'_>, context: &Context<'w>) -> Vec<(PatternId, &
             .iter()
             .any(|deletion| deletion.column.as_str() == column),
     };
-    let writes = writes_by_table(context).remove(&indexed.name.table);
-    let writes = writes.unwrap_or_default();
-    patterns(writes.iter().filter(|write| changes(&write.modification)))
+    let writes = context.writes_to(&indexed.name.table).iter();
+    patterns(writes.filter(|write| changes(&write.modification)))
 }
 
 const GLOBAL: &str = "\

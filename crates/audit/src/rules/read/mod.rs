@@ -42,6 +42,7 @@ use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
 };
+use suggest::Suggestion;
 
 pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;
 pub(super) use allow_filtering::AllowFiltering;
@@ -66,8 +67,12 @@ pub(super) use writetime_read::WritetimeRead;
 
 /// The application's own SELECTs, but for those that the server always refused: they cost nothing.
 pub(super) fn user_reads<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
-    figures::user_patterns(context)
-        .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty())
+    figures::user_patterns(context).filter(|(_, pattern)| is_judged(pattern))
+}
+
+/// Whether it is a SELECT that the server did not always refuse.
+pub(super) fn is_judged(pattern: &Pattern) -> bool {
+    pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty()
 }
 
 /// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known,
@@ -185,11 +190,24 @@ const MEDIUM_PARTITIONS: Threshold = Threshold {
         for reads",
 };
 
-/// The finding with the table that would serve the query, where one can be written.
-fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Finding {
-    let Some(suggestion) = suggest::table_for(pattern, context) else {
-        return finding;
+/// Puts the advice and the numbers that belong to the table that would serve a query into the finding on it, and
+/// gives the statements; nothing where none can be written. Of further queries of a finding (no pattern) only the
+/// statements are new.
+pub(super) fn with_suggestion(
+    finding: &mut Finding,
+    pattern: Option<&Pattern>,
+    suggestion: Option<Suggestion>,
+) -> Vec<String> {
+    let Some(suggestion) = suggestion else {
+        return Vec::new();
     };
+    if let Some(pattern) = pattern {
+        advise_table(finding, pattern, &suggestion);
+    }
+    suggestion.cql
+}
+
+fn advise_table(finding: &mut Finding, pattern: &Pattern, suggestion: &Suggestion) {
     let advice = match &suggestion.existing {
         Some(existing) => {
             format!("`{existing}` already has the key that this query needs: read from that table.")
@@ -201,7 +219,7 @@ fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Fin
             finding.advice
         ),
     };
-    let mut finding = finding.advice(advice).suggest(suggestion.cql);
+    finding.advice = advice;
     // Within its partition a read finds fewer rows afterwards, and no fewer partitions.
     if !pattern.is(Flag::FullPartitionKey)
         && let Some(partitions) = suggestion.partitions
@@ -209,7 +227,6 @@ fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Fin
         let after = ("partitions_per_read_after", partitions.into());
         finding.evidence.push(after);
     }
-    finding
 }
 
 /// Says how many reads touch an unknown number of partitions, which this rule therefore cannot judge.

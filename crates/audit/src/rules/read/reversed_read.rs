@@ -1,9 +1,15 @@
 //! Reads against the clustering order.
 
-use super::{About, Findings, Impact, Severity, Threshold, how_often, reads, suggest, table, user_reads};
+use std::collections::BTreeMap;
+
+use super::{About, Findings, Impact, Severity, Threshold, how_often, reads, table, user_reads};
 use crate::{
     number,
-    rules::{Context, Finding, Rule, beside, figures::share},
+    rules::{
+        Context, Finding, Rule, Wish,
+        beside::{self, ReadsTook},
+        figures::share,
+    },
     window::{Pattern, PatternId},
 };
 use cqlens_cql::plan::Flag;
@@ -20,25 +26,36 @@ impl Rule for ReversedRead {
         if context.is_scylladb() {
             return;
         }
+        let (tables, took) = (by_table(context), ReadsTook::of(context));
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
-            let impact = impact(found, pattern, context);
+            let impact = impact(found, pattern, &took, context);
             let severity = context.severity(found, &impact);
-            found.push(finding(severity, (id, pattern), context).weighing(impact));
+            let here = tables.get(&named(pattern)).copied().unwrap_or_default();
+            found.push(finding(severity, (id, pattern), here, context).weighing(impact));
         }
     }
 }
 
-fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern, context: &Context<'_>) -> Impact<'p> {
+fn impact<'p>(
+    found: &Findings<'_>,
+    pattern: &'p Pattern,
+    took: &ReadsTook,
+    context: &Context<'_>,
+) -> Impact<'p> {
     let slower = found.threshold(&ABOUT, &SLOWER);
-    let impact = match beside::times_as_long(pattern, context) {
+    let impact = match beside::times_as_long(pattern, took, context) {
         Some(times) if times >= slower => Impact::each(Severity::Low).at_most(Severity::Medium),
         _ => Impact::each(Severity::Info).at_most(Severity::Low),
     };
     impact.of(pattern)
 }
 
-fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Finding {
-    let (reversed, all) = on_the_table(pattern, context);
+fn finding(
+    severity: Severity,
+    (id, pattern): (PatternId, &Pattern),
+    (reversed, all): (u64, u64),
+    context: &Context<'_>,
+) -> Finding {
     let against = share(reversed, all);
     let title = format!(
         "Reads of {} go against the clustering order{}",
@@ -61,20 +78,26 @@ fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &C
         .title(title)
         .advice(advice)
         .first("reversed_share_of_the_table", against)
-        .suggest(suggest::in_reverse(pattern, context).into_iter().flatten())
+        .wish(Wish::InReverse(id))
 }
 
-/// Reads of the pattern's table: those against the order, and all.
-fn on_the_table(pattern: &Pattern, context: &Context<'_>) -> (u64, u64) {
-    let same = |other: &Pattern| {
-        other.head.table == pattern.head.table && other.head.keyspace == pattern.head.keyspace
-    };
-    let patterns = user_reads(context).filter(|(_, other)| same(other));
-    patterns.fold((0, 0), |(reversed, all), (_, other)| {
-        let here = reads(other);
-        let against = if other.is(Flag::Reversed) { here } else { 0 };
-        (reversed + against, all + here)
-    })
+/// The reads that go backwards and all reads, by the table that they name.
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<NamedTable<'a>, (u64, u64)> {
+    let mut tables: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for (_, pattern) in user_reads(context) {
+        let here = reads(pattern);
+        let (reversed, all) = tables.entry(named(pattern)).or_default();
+        *reversed += if pattern.is(Flag::Reversed) { here } else { 0 };
+        *all += here;
+    }
+    tables
+}
+
+/// The keyspace and the table, as far as known.
+type NamedTable<'a> = (Option<&'a str>, Option<&'a str>);
+
+fn named(pattern: &Pattern) -> NamedTable<'_> {
+    (pattern.head.keyspace.as_deref(), pattern.head.table.as_deref())
 }
 
 const SLOWER: Threshold = Threshold {

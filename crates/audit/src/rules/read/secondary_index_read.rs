@@ -5,10 +5,9 @@
 
 use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, table, user_reads,
-    with_table,
 };
 use crate::{
-    rules::{Context, EvidenceValue, Finding, Rule, TableIndex, figures::definition},
+    rules::{Context, EvidenceValue, Finding, Rule, TableIndex, Wish, figures::definition},
     window::{Pattern, PatternId},
 };
 use cqlens_cql::syntax::ast::Body;
@@ -38,11 +37,7 @@ impl Rule for SecondaryIndexRead {
             let impact = impact(pattern, context);
             let severity = context.severity(found, &impact);
             let finding = finding(severity, id, pattern, context).weighing(impact);
-            found.push(with_indexes(
-                with_table(finding, pattern, context),
-                pattern,
-                schema,
-            ));
+            found.push(with_indexes(finding.wish(Wish::Table(id)), pattern, schema));
         }
         blind_on_unknown(found, &ABOUT, context);
     }

@@ -23,7 +23,7 @@ use bucket::BucketColumn;
 pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket, with_hash};
 use definition::kept;
 use migration::Migration;
-pub(super) use reads::{in_ranges, in_reverse, of_one_key};
+pub(in crate::rules) use reads::{in_ranges, in_reverse, of_one_key};
 use reads::{is_served, query};
 use wanted::Wanted;
 pub(in crate::rules) use wanted::{Asked, asked};
@@ -52,8 +52,9 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
     let keyspace = pattern.head.keyspace.as_deref()?;
     let table = schema.table(keyspace, pattern.head.table.as_deref()?)?;
     let mut wanted = Wanted::of(select, table)?;
-    let mut siblings = schema.keyspace(keyspace)?.tables.values();
-    let existing = siblings.find_map(|other| {
+    let key = wanted.partition_key.iter().map(|column| column.name.as_str());
+    let mut siblings = context.tables_by_key(keyspace, key).iter().take(MOST_SIBLINGS);
+    let existing = siblings.find_map(|&other| {
         let query = wanted
             .is_served_by(other, table)
             .then(|| query(&pattern.head.cql, select, other, None))?;
@@ -101,6 +102,9 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
         cql: migration.steps(vec![query], context),
     })
 }
+
+/// Tables with the same key that are compared with what a query needs.
+const MOST_SIBLINGS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ pub(super) struct Batches<'a> {
 }
 
 /// Judges those that are unlogged: those of which none failed together, for each application.
-pub(super) fn judge(context: &Context<'_>, found: &mut Findings<'_>) {
+pub(super) fn judge(logged: &LoggedBatches, context: &Context<'_>, found: &mut Findings<'_>) {
     let mut harmless: BTreeMap<String, Vec<Batches<'_>>> = BTreeMap::new();
     for batches in unlogged(context, found) {
         match severity(batches.seen.failed, batches.seen.copies, found) {
@@ -31,12 +31,12 @@ pub(super) fn judge(context: &Context<'_>, found: &mut Findings<'_>) {
                 let senders = applications(&[(batches.id, batches.pattern)]).join(", ");
                 harmless.entry(senders).or_default().push(batches);
             }
-            severity => found.push(batches.finding(severity, context)),
+            severity => found.push(batches.finding(severity, logged, context)),
         }
     }
     for (senders, batches) in harmless {
         found.push(match batches.as_slice() {
-            [one] => one.finding(Severity::Info, context),
+            [one] => one.finding(Severity::Info, logged, context),
             several => several_in_batches(several)
                 .finding(&senders, context)
                 .about(format!("{senders} unlogged"))
@@ -74,13 +74,25 @@ pub(super) fn unlogged<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<B
         .collect()
 }
 
-/// How many logged batches write the same values into these tables, about.
-pub(super) fn logged(tables: &[&TableName], context: &Context<'_>) -> u64 {
-    all(context)
-        .filter(|batches| batches.pattern.is(Flag::LoggedBatch))
-        .filter(|batches| batches.tables.iter().collect::<Vec<_>>() == tables)
-        .map(|batches| batches.times())
-        .sum()
+/// How often logged batches write copies, by the tables.
+pub(super) struct LoggedBatches(BTreeMap<BTreeSet<TableName>, u64>);
+
+/// What logged batches write to several tables at once.
+pub(super) fn logged(context: &Context<'_>) -> LoggedBatches {
+    let mut tables = BTreeMap::new();
+    for batches in all(context).filter(|batches| batches.pattern.is(Flag::LoggedBatch)) {
+        let times = batches.times();
+        *tables.entry(batches.tables).or_default() += times;
+    }
+    LoggedBatches(tables)
+}
+
+impl LoggedBatches {
+    /// How often they write copies to exactly these tables.
+    pub(super) fn of(&self, tables: &[&TableName]) -> u64 {
+        let tables = tables.iter().copied().cloned().collect();
+        self.0.get(&tables).copied().unwrap_or_default()
+    }
 }
 
 fn all<'a>(context: &Context<'a>) -> impl Iterator<Item = Batches<'a>> {
@@ -111,7 +123,7 @@ impl Batches<'_> {
         rounded(self.pattern.count as f64 * share(self.seen.copies, self.seen.batches))
     }
 
-    fn finding(&self, severity: Severity, context: &Context<'_>) -> Finding {
+    fn finding(&self, severity: Severity, logged: &LoggedBatches, context: &Context<'_>) -> Finding {
         let because = match self.seen.failed {
             0 => String::new(),
             failed => format!(
@@ -133,7 +145,7 @@ impl Batches<'_> {
             .title(title)
             .advice(MAKE_IT_LOGGED)
             .first("failed_batches", self.seen.failed)
-            .first("in_logged_batches", logged(&tables, context))
+            .first("in_logged_batches", logged.of(&tables))
             .first("operations_looked_at", self.seen.batches)
             .first("operations", self.times())
             .suggest([self.as_logged()])
@@ -260,7 +272,7 @@ mod tests {
             keyspace: "shop".to_owned(),
             table: table.to_owned(),
         });
-        assert_eq!(logged(&[&email, &name], &context), 200);
-        assert_eq!(logged(&[&email], &context), 0);
+        assert_eq!(logged(&context).of(&[&email, &name]), 200);
+        assert_eq!(logged(&context).of(&[&email]), 0);
     }
 }

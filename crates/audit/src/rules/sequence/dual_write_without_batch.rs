@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{
     About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, SequenceStep,
-    Severity, TableName, Threshold, applications, batched_copies, copies_in_short::Several, estimate, number,
-    often, rounded, share, table_of,
+    Severity, TableName, Threshold, applications,
+    batched_copies::{self, LoggedBatches},
+    copies_in_short::Several,
+    estimate, number, often, rounded, share, table_of,
 };
 use crate::{
     rules::EvidenceValue,
@@ -21,19 +23,20 @@ impl Rule for DualWriteWithoutBatch {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let mut harmless: BTreeMap<String, Vec<Copies<'_>>> = BTreeMap::new();
+        let logged = batched_copies::logged(context);
         for copies in all(context, found) {
             match severity(copies.one_failed, copies.pairs, found) {
                 Severity::Info => harmless.entry(copies.senders()).or_default().push(copies),
-                severity => found.push(finding(severity, &copies, context)),
+                severity => found.push(finding(severity, (&copies, &logged), context)),
             }
         }
         for (senders, copies) in harmless {
             found.push(match copies.as_slice() {
-                [one] => finding(Severity::Info, one, context),
+                [one] => finding(Severity::Info, (one, &logged), context),
                 several => several_by_themselves(several).finding(&senders, context),
             });
         }
-        batched_copies::judge(context, found);
+        batched_copies::judge(&logged, context, found);
     }
 }
 
@@ -62,6 +65,7 @@ pub(super) fn all<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Copies
     let operations = found.threshold(&ABOUT, &OPERATIONS);
     let copies = &context.window.sequences.copies;
     let mut all: Vec<Copies<'a>> = Vec::new();
+    let mut places: BTreeMap<PatternId, usize> = BTreeMap::new();
     for (first, writes) in copies {
         for (second, pairs) in &writes.pairs {
             let others = copies.get(second).map_or(0, |writes| writes.writes);
@@ -83,10 +87,15 @@ pub(super) fn all<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Copies
             if pair.0.head.keyspace != pair.1.head.keyspace {
                 continue;
             }
-            let with = all.iter().position(|copies| {
-                copies.patterns.contains_key(first) || copies.patterns.contains_key(second)
-            });
-            match with.and_then(|at| all.get_mut(at)) {
+            let known = [first, second]
+                .into_iter()
+                .filter_map(|id| places.get(id).copied());
+            let place = known.min().unwrap_or(all.len());
+            for id in [first, second] {
+                let first = places.entry(*id).or_insert(place);
+                *first = place.min(*first);
+            }
+            match all.get_mut(place) {
                 Some(copies) => copies.add([(*first, pair.0), (*second, pair.1)], looked_at, pairs),
                 None => {
                     let mut new = Copies::none();
@@ -263,7 +272,11 @@ fn several_by_themselves<'a>(copies: &[Copies<'a>]) -> Several<'a> {
     }
 }
 
-fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Finding {
+fn finding(
+    severity: Severity,
+    (copies, logged): (&Copies<'_>, &LoggedBatches),
+    context: &Context<'_>,
+) -> Finding {
     let because = match copies.one_failed {
         0 => String::new(),
         failed => format!(
@@ -295,7 +308,7 @@ fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Fi
         .first("missing_by_table", EvidenceValue::Counts(missing.collect()))
         .first("without_the_other", all_missing)
         .first("operations_looked_at", copies.writes)
-        .first("in_logged_batches", batched_copies::logged(&tables, context))
+        .first("in_logged_batches", logged.of(&tables))
         .first("operations", copies.times())
         .suggest([copies.in_a_batch()])
 }

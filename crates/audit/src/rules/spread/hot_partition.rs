@@ -2,11 +2,11 @@
 
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
-    figures::{at_rate, is_steady, share, user_patterns},
+    figures::{at_rate, is_steady, share},
 };
 use crate::{
     number,
-    rules::{Context, read::suggest::with_hash, severity::Impact, statement::table_of},
+    rules::{Context, read::suggest::with_hash, severity::Impact},
     window::{HeavyEntry, Pattern, PatternId, TableTraffic},
 };
 use cqlens_cql::schema::{TableName, is_system};
@@ -72,9 +72,7 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
         true => Severity::Medium,
         false => Severity::Low,
     };
-    let patterns: Vec<(PatternId, &Pattern)> = user_patterns(context)
-        .filter(|(_, pattern)| table_of(pattern).as_ref() == Some(name))
-        .collect();
+    let patterns: Vec<(PatternId, &Pattern)> = context.patterns_of(name).to_vec();
     let impact = patterns
         .iter()
         .fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));

@@ -1,5 +1,7 @@
 //! Partitions that are too large, or will be.
 
+use std::collections::BTreeMap;
+
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold, figures,
     growth::{Growth, collects_for, rows_go},
@@ -9,10 +11,9 @@ use crate::{
     number::{self, rounded},
     rules::{
         Context,
-        figures::user_patterns,
         partition_size::PartitionSize,
         read::suggest::{BucketSpan, BucketWidth, with_bucket},
-        statement::{TableWrite, table_of, writes_by_table},
+        statement::{TableWrite, patterns},
     },
     window::{Pattern, PatternId, TableTraffic},
 };
@@ -26,7 +27,6 @@ impl Rule for LargePartition {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let writes = writes_by_table(context);
         for (name, traffic) in &context.window.tables {
             let Some(table) = context.schema.table(&name.keyspace, &name.table) else {
                 continue;
@@ -38,7 +38,7 @@ impl Rule for LargePartition {
                 name,
                 table,
                 traffic,
-                writes: writes.get(name).map_or(&[], Vec::as_slice),
+                writes: context.writes_to(name),
             };
             let finding = subject
                 .large(context, found)
@@ -211,10 +211,10 @@ impl Subject<'_> {
     }
 
     fn patterns<'w>(&self, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
-        let of_table = |(id, pattern): &(PatternId, &Pattern)| {
-            table_of(pattern).as_ref() == Some(self.name) || self.writes.iter().any(|write| write.id == *id)
-        };
-        user_patterns(context).filter(of_table).collect()
+        let named = context.patterns_of(self.name).iter().copied();
+        let written = patterns(context.writes_to(self.name));
+        let all: BTreeMap<_, _> = named.chain(written).collect();
+        all.into_iter().collect()
     }
 }
 

@@ -11,9 +11,8 @@ use crate::{
         About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         application::Patterns,
         figures::{is_steady, often, share},
-        read::user_reads,
         severity::Impact,
-        statement::{TableWrite, patterns, restricted, table_of, writes_by_table},
+        statement::{TableWrite, patterns, restricted},
     },
     window::{Pattern, PatternId, TableTraffic},
 };
@@ -58,15 +57,14 @@ impl TableWrites<'_> {
 }
 
 fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, TableWrites<'a>> {
-    let tables = writes_by_table(context).into_iter();
-    let writes = tables.map(|(name, all)| {
+    let writes = context.writes().iter().map(|(name, all)| {
         let mut writes = TableWrites::default();
         let is_inside = |write: &&TableWrite<'_>| match &write.modification {
-            Modification::Delete(delete) => is_inside(delete, &name, schema),
+            Modification::Delete(delete) => is_inside(delete, name, schema),
             _ => false,
         };
         writes.deleting = patterns(all.iter().filter(is_inside));
-        for write in &all {
+        for write in all {
             let times = match (write.is_delete(), is_inside(&write)) {
                 (false, _) => &mut writes.others,
                 (true, false) => &mut writes.whole,
@@ -74,7 +72,7 @@ fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, T
             };
             *times += write.pattern.count;
         }
-        (name, writes)
+        (name.clone(), writes)
     });
     writes.collect()
 }
@@ -147,8 +145,9 @@ fn passing_reads<'a>(name: &TableName, context: &Context<'a>) -> Patterns<'a> {
         let mut key = table.columns.iter().filter(|column| column.is_primary_key());
         key.all(|column| restricted.contains(&column.name) && equal(&column.name))
     };
-    user_reads(context)
-        .filter(|(id, pattern)| table_of(pattern).as_ref() == Some(name) && !is_of_one_row(*id))
+    context
+        .reads_of(name)
+        .filter(|(id, _)| !is_of_one_row(*id))
         .collect()
 }
 

@@ -15,7 +15,7 @@ use crate::{
         figures::{at_rate, is_steady, share},
         read::user_reads,
         severity::Impact,
-        statement::{TableWrite, executions, patterns, selected, table_of, writes_by_table},
+        statement::{TableWrite, executions, patterns, selected, table_of},
     },
     window::{Pattern, PatternId},
 };
@@ -101,9 +101,9 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, QueueEvidence<'a>>
     if tables.is_empty() {
         return tables;
     }
-    for (name, writes) in writes_by_table(context) {
-        if let Some(queue) = tables.get_mut(&name) {
-            queue.count(&writes, schema.table(&name.keyspace, &name.table));
+    for (name, writes) in context.writes() {
+        if let Some(queue) = tables.get_mut(name) {
+            queue.count(writes, schema.table(&name.keyspace, &name.table));
         }
     }
     tables

@@ -7,7 +7,7 @@ use crate::{
         application::{impact, sum},
         definition::{TIME_WINDOW, compaction},
         figures::{is_steady, often, share},
-        statement::{TableWrite, patterns, writes_by_table},
+        statement::{TableWrite, patterns},
     },
 };
 use cqlens_cql::schema::{OptionValue, Table, TableName};
@@ -20,16 +20,16 @@ impl Rule for TimeWindowMisuse {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        for (name, writes) in writes_by_table(context) {
+        for (name, writes) in context.writes() {
             let table = context.schema.table(&name.keyspace, &name.table);
             let Some(table) = table.filter(|table| compaction(table) == TIME_WINDOW) else {
                 continue;
             };
             let findings = [
-                deletes(found, &name, &writes, context),
-                updates(found, &name, &writes, context),
-                ttls(found, (&name, table), &writes, context),
-                late(found, (&name, table), &writes, context),
+                deletes(found, name, writes, context),
+                updates(found, name, writes, context),
+                ttls(found, (name, table), writes, context),
+                late(found, (name, table), writes, context),
             ];
             findings
                 .into_iter()

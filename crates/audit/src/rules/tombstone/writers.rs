@@ -7,9 +7,8 @@ use cqlens_cql::syntax::ast::Modification;
 use super::collection_overwrite::collections_set;
 use crate::{
     rules::{
-        Context, EvidenceValue, Finding, TombstoneCause, TombstoneWriter,
-        figures::definition,
-        statement::{TableWrite, writes_by_table},
+        Context, EvidenceValue, Finding, TombstoneCause, TombstoneWriter, figures::definition,
+        statement::TableWrite,
     },
     window::{Pattern, PatternId},
 };
@@ -35,19 +34,20 @@ impl Writer<'_> {
 /// nobody's here.
 pub(super) fn by_table<'w>(context: &Context<'w>, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
-    for (name, writes) in writes_by_table(context) {
-        for TableWrite {
+    for (name, writes) in context.writes() {
+        for &TableWrite {
             id,
             pattern,
-            modification,
+            ref modification,
         } in writes
         {
-            let Some((how, times)) = how(&modification, pattern, schema) else {
+            let Some((how, times)) = how(modification, pattern, schema) else {
                 continue;
             };
             let writers = tables.entry(name.clone()).or_default();
-            // The statements of a batch may do the same several times.
-            if !writers.iter().any(|writer| writer.id == id && writer.how == how) {
+            // The statements of a batch, which come one after the other, may do the same several times.
+            let mut same = writers.iter().rev().take_while(|writer| writer.id == id);
+            if !same.any(|writer| writer.how == how) {
                 writers.push(Writer {
                     id,
                     pattern,

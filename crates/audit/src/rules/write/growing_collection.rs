@@ -9,7 +9,7 @@ use crate::{
         Context, Finding, Rule,
         figures::often,
         severity::Impact,
-        statement::{TableWrite, patterns, writes_by_table},
+        statement::{TableWrite, patterns},
     },
     window::{Pattern, PatternId},
 };
@@ -26,14 +26,14 @@ impl Rule for GrowingCollection {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        for (name, writes) in writes_by_table(context) {
+        for (name, writes) in context.writes() {
             let Some(table) = context.schema.table(&name.keyspace, &name.table) else {
                 continue;
             };
             // Whole rows go, and their collections with them.
-            if table.default_time_to_live() == 0 && !writes.iter().any(|write| deletes_rows(write)) {
-                for (column, adds) in growing(table, &writes) {
-                    judge(&name, table, &column, &adds, context, found);
+            if table.default_time_to_live() == 0 && !writes.iter().any(deletes_rows) {
+                for (column, adds) in growing(table, writes) {
+                    judge(name, table, &column, &adds, context, found);
                 }
             }
         }

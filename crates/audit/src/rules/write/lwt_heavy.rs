@@ -24,15 +24,16 @@ impl Rule for LwtHeavy {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let mut tables = by_table(context);
         tables.retain(|_, writes| !writes.conditional.is_empty());
+        let serial_reads = serial_reads(context);
         let conditional = tables
             .values()
             .flat_map(|writes| writes.conditional.iter().copied());
         for (application, patterns) in application::by_application(conditional) {
             let names: BTreeSet<_> = patterns.iter().map(|(_, pattern)| table(pattern)).collect();
-            let written = tables.iter().filter(|(name, _)| names.contains(*name));
+            let written = names.iter().filter_map(|name| tables.get(name));
             let mut all = ConditionalWrites::default();
             let mut each = Severity::Info;
-            for (_, writes) in written {
+            for writes in written {
                 each = each.max(writes.each(found));
                 all.merge(writes);
             }
@@ -47,7 +48,12 @@ impl Rule for LwtHeavy {
                 impact.of(pattern).failed(timed_out(pattern), pattern.count)
             });
             let severity = context.severity(found, &impact);
-            found.push(finding(found, severity, (&application, all), context));
+            found.push(finding(
+                found,
+                severity,
+                (&application, all),
+                (&serial_reads, context),
+            ));
         }
     }
 }
@@ -106,7 +112,7 @@ fn finding(
     found: &Findings<'_>,
     severity: Severity,
     (application, writes): (&str, ConditionalWrites<'_>),
-    context: &Context<'_>,
+    (serial_reads, context): (&BTreeMap<String, u64>, &Context<'_>),
 ) -> Finding {
     let name = application::tables(&writes.conditional);
     let conditional_share = writes.share();
@@ -139,7 +145,7 @@ fn finding(
                 .first(p50, latency.quantile(0.5));
         }
     }
-    let serial_reads = serial_reads(&finding, context);
+    let serial_reads = of_tables(serial_reads, &finding, context);
     if serial_reads > 0 {
         finding = finding.first("serial_reads", serial_reads);
     }
@@ -185,16 +191,8 @@ fn timed_out(pattern: &Pattern) -> u64 {
         .sum()
 }
 
-/// Reads of the same tables that take part in the consensus, which costs as much as a conditional write.
-fn serial_reads(finding: &Finding, context: &Context<'_>) -> u64 {
-    let written: BTreeSet<_> = finding
-        .patterns
-        .iter()
-        .filter_map(|id| context.window.patterns.get(id))
-        .map(table)
-        .collect();
-    let reads = user_patterns(context).filter(|(_, pattern)| pattern.head.kind.is_read());
-    let of_tables = reads.filter(|(_, pattern)| written.contains(&table(pattern)));
+/// Reads at a serial level, by the table as a title has it.
+fn serial_reads(context: &Context<'_>) -> BTreeMap<String, u64> {
     let serial = |pattern: &Pattern| -> u64 {
         let levels = ["SERIAL", "LOCAL_SERIAL"];
         levels
@@ -202,7 +200,19 @@ fn serial_reads(finding: &Finding, context: &Context<'_>) -> u64 {
             .filter_map(|level| pattern.consistency.get(*level))
             .sum()
     };
-    of_tables.map(|(_, pattern)| serial(pattern)).sum()
+    let mut tables = BTreeMap::new();
+    for (_, pattern) in user_patterns(context).filter(|(_, pattern)| pattern.head.kind.is_read()) {
+        *tables.entry(table(pattern)).or_default() += serial(pattern);
+    }
+    tables
+}
+
+/// Those of the tables that the finding's patterns write.
+fn of_tables(serial_reads: &BTreeMap<String, u64>, finding: &Finding, context: &Context<'_>) -> u64 {
+    let patterns = finding.patterns.iter();
+    let patterns = patterns.filter_map(|id| context.window.patterns.get(id));
+    let written: BTreeSet<_> = patterns.map(table).collect();
+    written.iter().filter_map(|table| serial_reads.get(table)).sum()
 }
 
 const MANY_NOT_APPLIED: Threshold = Threshold {

@@ -9,7 +9,7 @@ use crate::{
         Context, Finding, Rule,
         application::{Patterns, impact, sum},
         figures::often,
-        statement::{TableWrite, patterns, writes_by_table},
+        statement::{TableWrite, patterns},
     },
 };
 use cqlens_cql::{
@@ -25,7 +25,7 @@ impl Rule for MixedConditionalWrites {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        for (name, writes) in writes_by_table(context) {
+        for (name, writes) in context.writes() {
             let Some(table) = context.schema.table(&name.keyspace, &name.table) else {
                 continue;
             };
@@ -40,7 +40,7 @@ impl Rule for MixedConditionalWrites {
                 .filter(|write| !columns(write, table).is_disjoint(&guarded));
             let beside = patterns(beside);
             if sum(&beside, |pattern| pattern.count) > 0 {
-                found.push(finding(found, &name, (beside, patterns(conditional)), context));
+                found.push(finding(found, name, (beside, patterns(conditional)), context));
             }
         }
     }

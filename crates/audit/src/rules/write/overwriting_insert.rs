@@ -1,8 +1,6 @@
 //! INSERTs that keep hitting rows that are there already: either the key lacks something, or an update is
 //! meant.
 
-use std::collections::BTreeMap;
-
 use super::{About, Findings, Severity, Threshold};
 use crate::{
     number,
@@ -10,7 +8,7 @@ use crate::{
         Context, Finding, Rule,
         figures::{is_steady, often, share},
         severity::Impact,
-        statement::{patterns, writes_by_table},
+        statement::patterns,
     },
     window::{InsertedRows, Pattern, PatternId},
 };
@@ -38,9 +36,9 @@ impl Rule for OverwritingInsert {
         if judged.is_empty() {
             return;
         }
-        let inserts = inserts_by_table(context);
         for (name, inserted, severity) in judged {
-            let patterns = inserts.get(name).cloned().unwrap_or_default();
+            let inserts = context.writes_to(name).iter();
+            let patterns = patterns(inserts.filter(|write| write.is_insert()));
             found.push(finding(severity, name, inserted, patterns, context));
         }
     }
@@ -74,16 +72,6 @@ fn severity(
         (true, false) => Severity::Info,
     };
     Some(context.severity(found, &Impact::beside_cost(each, overwrites)))
-}
-
-/// The patterns with an INSERT into each table.
-fn inserts_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Vec<(PatternId, &'a Pattern)>> {
-    let tables = writes_by_table(context).into_iter();
-    let inserts = tables.map(|(name, writes)| {
-        let inserts = writes.iter().filter(|write| write.is_insert());
-        (name, patterns(inserts))
-    });
-    inserts.collect()
 }
 
 fn finding(

@@ -33,7 +33,8 @@ impl Migration<'_> {
     /// in the end.
     pub(super) fn steps(&self, queries: Vec<String>, context: &Context<'_>) -> Vec<String> {
         let from = self.written(context.schema);
-        let writing = context.asked(from).writing;
+        let mut writing = context.asked(from).writing;
+        writing.expires |= from.default_time_to_live() > 0;
         let mut steps = vec![
             format!("-- 1. create the table\n{}{}", self.computed, create(self.to)),
             self.write_both(from, writing),

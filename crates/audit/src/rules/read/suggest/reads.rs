@@ -1,8 +1,10 @@
 //! Queries that are written anew: on another table, of one key, of a range of the ring.
 
+use std::collections::BTreeMap;
+
 use cqlens_cql::{
     plan::{Flag, Plan},
-    schema::{ColumnKind, Keyspace, Order, Schema, Table, quote},
+    schema::{ColumnKind, Keyspace, Order, Schema, Table, UserType, quote},
     syntax::{
         self,
         ast::{Body, RelationOperator, Select, Subject},
@@ -15,7 +17,7 @@ use super::{
     migration::Migration,
 };
 use crate::{
-    rules::{Context, definition::most_partitions, figures},
+    rules::{Context, definition::most_partitions, figures, statement::table_of},
     window::Pattern,
 };
 
@@ -50,17 +52,11 @@ pub(in crate::rules) fn in_reverse(pattern: &Pattern, context: &Context<'_>) -> 
     let first = reversed.clustering().first()?;
     let order = if first.is_descending() { "desc" } else { "asc" };
     reversed.name = free_name(table, &format!("{}_{order}", first.name), schema)?;
-    let of_table = |other: &Pattern| {
-        other.head.kind.is_read()
-            && other.head.table == pattern.head.table
-            && other.head.keyspace == pattern.head.keyspace
-    };
-    let mut others = figures::user_patterns(context).filter(|(_, other)| of_table(other));
     let migration = Migration {
         from: table,
         to: &reversed,
         computed: "",
-        replaces: others.all(|(_, other)| other.is(Flag::Reversed)),
+        replaces: context.is_read_backwards(&table_of(pattern)?),
         reads: "",
     };
     let query = query(&pattern.head.cql, select, &reversed, None);
@@ -119,7 +115,7 @@ pub(super) fn is_served(query: &str, table: &Table, schema: &Schema) -> bool {
     // The table may be one that the schema does not have.
     let types = schema.keyspace(&table.keyspace).map(|keyspace| Keyspace {
         name: keyspace.name.clone(),
-        types: keyspace.types.clone(),
+        types: types_of(table, keyspace),
         functions: keyspace.functions.clone(),
         aggregates: keyspace.aggregates.clone(),
         tables: [(table.name.clone(), table.clone())].into(),
@@ -136,6 +132,29 @@ pub(super) fn is_served(query: &str, table: &Table, schema: &Schema) -> bool {
     let is_of_one = flags.contains(&Flag::FullPartitionKey) && !flags.contains(&Flag::InPartitionKey);
     is_of_one && plan.refusal().is_none() && !flags.contains(&Flag::FilteringNeeded)
 }
+
+/// The types that a table is made of; a keyspace may have far more.
+fn types_of(table: &Table, keyspace: &Keyspace) -> BTreeMap<String, UserType> {
+    let mut types = BTreeMap::new();
+    let mut rest: Vec<&str> = Vec::new();
+    table
+        .columns
+        .iter()
+        .for_each(|column| column.data_type.for_each_name(&mut |name| rest.push(name)));
+    while let Some(name) = rest.pop() {
+        let (true, Some(user)) = (types.len() < MOST_TYPES, keyspace.types.get(name)) else {
+            continue;
+        };
+        if types.insert(name.to_owned(), user.clone()).is_none() {
+            let fields = user.fields.iter();
+            fields.for_each(|(_, field)| field.for_each_name(&mut |name| rest.push(name)));
+        }
+    }
+    types
+}
+
+/// A plan resolves no more of them, and none that is nested more deeply.
+const MOST_TYPES: usize = 1_000;
 
 /// The same query on the other table, with its bucket and without `ALLOW FILTERING`.
 pub(super) fn query(cql: &str, select: &Select<'_>, table: &Table, bucket: Option<&BucketColumn>) -> String {

@@ -1,9 +1,13 @@
 //! The key and the columns that a query asks for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use cqlens_cql::{
-    schema::{Column, ColumnKind, Order, Schema, Table},
+    schema::{Column, ColumnKind, Order, Schema, Table, TableName},
     syntax::ast::{
         Body, Direction, Modification, QualifiedName, RelationOperator, Select, Selection, Subject, Term,
     },
@@ -30,6 +34,15 @@ pub(in crate::rules) struct Asked {
     /// By the keys that tables would need to serve the queries.
     pub(super) needs: BTreeMap<NeededKey, Need>,
     pub(super) writing: Writing,
+    /// What the tables are called that these keys need; none where all names are taken.
+    names: OnceCell<Names>,
+}
+
+/// Names of tables that are suggested.
+#[derive(Debug, Default)]
+struct Names {
+    by_key: BTreeMap<NeededKey, Option<String>>,
+    taken: BTreeSet<String>,
 }
 
 /// What queries that need one key have in common: they share a table.
@@ -51,36 +64,45 @@ pub(in crate::rules) struct NeededKey {
     clustering: Vec<(String, bool)>,
 }
 
-/// What the application's statements ask of tables like this one.
-pub(in crate::rules) fn asked(table: &Table, context: &Context<'_>) -> Asked {
-    let mut asked = Asked::default();
-    asked.writing.expires = table.default_time_to_live() > 0;
+/// What the application's statements ask of each table.
+pub(in crate::rules) fn asked(context: &Context<'_>) -> BTreeMap<TableName, Rc<Asked>> {
+    let mut tables: BTreeMap<TableName, Asked> = BTreeMap::new();
     for (id, pattern) in figures::user_patterns(context) {
         let Some(statement) = context.statement(id) else {
             continue;
         };
         let keyspace = pattern.head.keyspace.as_deref();
-        match &statement.body {
-            Body::Select(select) if is_of(&select.table, keyspace, table) => {
-                if let Some(wanted) = Wanted::of(select, table) {
-                    let need = asked.needs.entry(wanted.key()).or_default();
-                    need.add(&wanted, select, pattern);
-                }
+        if let Body::Select(select) = &statement.body {
+            let name = named(&select.table, keyspace);
+            let table =
+                name.and_then(|name| Some((context.schema.table(&name.keyspace, &name.table)?, name)));
+            let wanted = table.and_then(|(table, name)| Some((Wanted::of(select, table)?, name)));
+            if let Some((wanted, name)) = wanted {
+                let needs = &mut tables.entry(name).or_default().needs;
+                needs
+                    .entry(wanted.key())
+                    .or_default()
+                    .add(&wanted, select, pattern);
             }
-            _ => {
-                let writes = modifications(&statement);
-                let of_table = writes
-                    .iter()
-                    .filter(|write| is_of(write.table(), keyspace, table));
-                of_table.for_each(|write| asked.writing.add(write));
+            continue;
+        }
+        for write in modifications(&statement) {
+            if let Some(name) = named(write.table(), keyspace) {
+                tables.entry(name).or_default().writing.add(&write);
             }
         }
     }
-    asked
+    tables
+        .into_iter()
+        .map(|(name, asked)| (name, Rc::new(asked)))
+        .collect()
 }
 
-fn is_of(name: &QualifiedName<'_>, keyspace: Option<&str>, table: &Table) -> bool {
-    name.name.as_str() == table.name && name.keyspace_or(keyspace) == Some(table.keyspace.as_str())
+fn named(name: &QualifiedName<'_>, keyspace: Option<&str>) -> Option<TableName> {
+    Some(TableName {
+        keyspace: name.keyspace_or(keyspace)?.to_owned(),
+        table: name.name.as_str().to_owned(),
+    })
 }
 
 impl Need {
@@ -268,47 +290,54 @@ impl<'a> Wanted<'a> {
     /// all are.
     pub(super) fn free_name(&self, table: &Table, schema: &Schema, asked: &Asked) -> Option<String> {
         let own = self.key();
-        let mut taken = BTreeSet::new();
-        let mut free = |key: &NeededKey| {
-            let mut names = key.names(table).into_iter();
-            let name =
-                names.find_map(|by| free_name(table, &by, schema).filter(|name| !taken.contains(name)))?;
-            taken.insert(name.clone());
-            Some(name)
-        };
-        let before = asked.needs.keys().take_while(|key| **key != own);
-        before.for_each(|key| drop(free(key)));
-        free(&own)
+        let names = asked.names.get_or_init(|| {
+            let mut names = Names::default();
+            for key in asked.needs.keys() {
+                let name = key.free_name(table, schema, &names.taken);
+                names.taken.extend(name.clone());
+                names.by_key.insert(key.clone(), name);
+            }
+            names
+        });
+        let known = names.by_key.get(&own).cloned();
+        known.unwrap_or_else(|| own.free_name(table, schema, &names.taken))
     }
 }
 
 impl NeededKey {
-    /// What tables with this key are called by, the shortest first.
-    fn names(&self, table: &Table) -> Vec<String> {
+    /// What a table with this key is called: by as few columns as tell it from those that are there and those that
+    /// were named before.
+    fn free_name(&self, table: &Table, schema: &Schema, taken: &BTreeSet<String>) -> Option<String> {
         let is_same = self
             .partition
             .iter()
             .eq(table.partition_key().iter().map(|column| &column.name));
-        let mut parts = match is_same {
-            true => Vec::new(),
-            false => self.partition.clone(),
+        let mut by = match is_same {
+            true => String::new(),
+            false => self.partition.join("_and_"),
         };
-        let mut names = Vec::new();
-        if !is_same {
-            names.push(parts.join("_and_"));
+        let free = |by: &str| free_name(table, by, schema).filter(|name| !taken.contains(name));
+        if !is_same && let Some(name) = free(&by) {
+            return Some(name);
         }
-        for (column, is_descending) in &self.clustering {
-            let direction = if *is_descending && !parts.is_empty() {
-                "_desc"
-            } else {
-                ""
-            };
-            parts.push(format!("{column}{direction}"));
-            names.push(parts.join("_and_"));
-        }
-        names
+        self.clustering
+            .iter()
+            .take(MOST_NAMES)
+            .find_map(|(column, is_descending)| {
+                let direction = if *is_descending && !by.is_empty() {
+                    "_desc"
+                } else {
+                    ""
+                };
+                let and = if by.is_empty() { "" } else { "_and_" };
+                by += &format!("{and}{column}{direction}");
+                free(&by)
+            })
     }
 }
+
+/// Names that are tried: what is longer is cut, and differs by its hash.
+const MOST_NAMES: usize = 32;
 
 /// The columns that a WHERE clause restricts, by how.
 #[derive(Default)]

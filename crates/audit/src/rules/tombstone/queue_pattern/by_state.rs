@@ -1,6 +1,6 @@
 //! Queues by a state: rows stay where they are, and a column says which of them are still to be done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::{
     plan::Flag,
@@ -17,7 +17,7 @@ use crate::{
         figures::{at_rate, is_steady, share},
         read::user_reads,
         severity::Impact,
-        statement::{TableWrite, executions, patterns, selected, table_of, writes_by_table},
+        statement::{TableWrite, executions, patterns, selected, table_of},
     },
     window::{Pattern, PatternId},
 };
@@ -35,19 +35,25 @@ pub(super) fn findings(
     if polls.is_empty() {
         return Vec::new();
     }
+    let mut by_table: BTreeMap<&TableName, Vec<&Poll<'_>>> = BTreeMap::new();
+    for poll in &polls {
+        by_table.entry(&poll.table).or_default().push(poll);
+    }
     let mut findings = Vec::new();
-    let tables = writes_by_table(context).into_iter();
-    for (name, writes) in tables.filter(|(name, _)| !others.contains(name)) {
+    let tables = context.writes().iter();
+    for (name, writes) in tables.filter(|(name, _)| !others.contains(*name)) {
         let Some(table) = context.schema.table(&name.keyspace, &name.table) else {
             continue;
         };
-        let mut columns: Vec<_> = polls.iter().filter(|poll| poll.table == name).collect();
+        let Some(mut columns) = by_table.remove(name) else {
+            continue;
+        };
         columns.sort_by(|one, other| one.column.cmp(&other.column));
         for polls in columns.chunk_by(|one, other| one.column == other.column) {
-            if asks_for_many_states(&name, polls, context) {
+            if asks_for_many_states(name, polls, context) {
                 continue;
             }
-            let queue = StateQueue::of(&name, table, polls, &writes);
+            let queue = StateQueue::of(name, table, polls, writes);
             findings.extend(queue.and_then(|queue| queue.finding(found, context)));
         }
     }
