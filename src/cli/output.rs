@@ -6,7 +6,7 @@ use std::{
     io::{self, IsTerminal, Write, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::Context;
@@ -30,6 +30,8 @@ use cqlens_rehearse::shadow::Shadow;
 /// The outputs that the settings name.
 pub(super) struct Outputs {
     places: OutputPaths,
+    /// The same folders, for whoever writes snapshots where this is busy.
+    snapshots: SnapshotWriter,
     key: HashKey,
     judging: Judging,
     /// Everything since the start, for the report.
@@ -59,7 +61,42 @@ pub(super) struct Outputs {
 /// Where outputs go.
 pub(super) struct OutputPaths {
     report: Option<(PathBuf, Format)>,
-    snapshots: Vec<SnapshotDir>,
+    snapshots: Vec<Arc<SnapshotDir>>,
+}
+
+/// Writes snapshots alone, where whoever writes reports as well is busy with one.
+#[derive(Debug, Clone)]
+pub(super) struct SnapshotWriter {
+    folders: Arc<Mutex<Vec<Arc<SnapshotDir>>>>,
+    key: HashKey,
+}
+
+impl SnapshotWriter {
+    /// Whether there is a folder.
+    pub(super) fn has_folders(&self) -> bool {
+        !self.folders().is_empty()
+    }
+
+    /// Writes the window to each folder; one that cannot be written costs the others nothing.
+    ///
+    /// # Errors
+    /// A folder that cannot be written.
+    pub(super) fn write(&self, window: Window, live: &Live) -> anyhow::Result<()> {
+        let mut snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
+        let folders = self.folders().into_iter();
+        let written: Vec<_> = folders
+            .map(|folder| folder.write(&mut snapshot).map(drop))
+            .collect();
+        let written: Result<Vec<_>, _> = written.into_iter().collect();
+        written.map(drop).context("cannot write a snapshot")
+    }
+
+    fn folders(&self) -> Vec<Arc<SnapshotDir>> {
+        self.folders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 impl OutputPaths {
@@ -76,6 +113,7 @@ impl OutputPaths {
         }
         let snapshots = snapshot_dirs.into_iter().map(|(folder, retention)| {
             SnapshotDir::open(&folder, retention)
+                .map(Arc::new)
                 .with_context(|| format!("cannot write snapshots to {}", folder.display()))
         });
         Ok(Self {
@@ -106,8 +144,13 @@ impl Outputs {
         judging: Judging,
     ) -> anyhow::Result<Self> {
         let places = OutputPaths::open(report, snapshot_dirs)?;
+        let snapshots = SnapshotWriter {
+            folders: Arc::new(Mutex::new(places.snapshots.clone())),
+            key,
+        };
         Ok(Self {
             places,
+            snapshots,
             key,
             judging,
             all: None,
@@ -163,6 +206,11 @@ impl Outputs {
         Self { feed, ..self }
     }
 
+    /// Writes snapshots to the same folders, wherever they are moved to.
+    pub(super) fn snapshots(&self) -> SnapshotWriter {
+        self.snapshots.clone()
+    }
+
     /// The key for hashes of partition keys.
     pub(super) fn hash_key(&self) -> HashKey {
         self.key
@@ -170,6 +218,12 @@ impl Outputs {
 
     /// Writes to other places from now on; a report there is over everything since the start.
     pub(super) fn move_to(&mut self, places: OutputPaths, live: &Live) {
+        let folders = places.snapshots.clone();
+        *self
+            .snapshots
+            .folders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = folders;
         self.places = places;
         let written = self.write_report(live);
         self.settle(written);
@@ -211,20 +265,7 @@ impl Outputs {
             .collect();
         self.rekeyed.extend(rekeyed.iter().cloned());
         window.coverage.notices.extend(rekeyed);
-        self.timeline.add(&window);
-        let limit = live.memory().part(Use::Report).limit();
-        self.timeline.keep_within(limit / TIMELINE_SHARE);
-        match &mut self.all {
-            Some(all) => {
-                // The latest state counts: a notice of an hour ago may be settled. What
-                // was counted stays counted.
-                all.coverage.notices.clone_from(&self.rekeyed);
-                all.merge(&window);
-            }
-            None => self.all = Some(window.clone().with_limits(self.limits)),
-        }
-        self.name_refused(&window.coverage);
-        self.feed.add(&window);
+        self.add(&window, live);
         let written = live.memory().part(Use::Writer);
         written.set(bytes(&window));
         let snapshot = self.write_snapshot(window, live);
@@ -237,6 +278,24 @@ impl Outputs {
             .set(self.all.as_ref().map_or(0, bytes) + self.timeline.bytes());
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
+    }
+
+    /// Adds a window to everything since the start.
+    pub(super) fn add(&mut self, window: &Window, live: &Live) {
+        self.timeline.add(window);
+        let limit = live.memory().part(Use::Report).limit();
+        self.timeline.keep_within(limit / TIMELINE_SHARE);
+        match &mut self.all {
+            Some(all) => {
+                // The latest state counts: a notice of an hour ago may be settled. What
+                // was counted stays counted.
+                all.coverage.notices.clone_from(&self.rekeyed);
+                all.merge(window);
+            }
+            None => self.all = Some(window.clone().with_limits(self.limits)),
+        }
+        self.name_refused(&window.coverage);
+        self.feed.add(window);
     }
 
     /// Writes the report again where there is no window, with `notice` saying why. It is not

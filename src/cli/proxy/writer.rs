@@ -4,7 +4,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -14,11 +14,11 @@ use std::{
 
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{sync::oneshot, task::spawn_blocking, time::timeout};
 
 use crate::cli::{
     hash_key::leave_key,
-    output::{OutputPaths, Outputs},
+    output::{OutputPaths, Outputs, SnapshotWriter},
     window_clock::WindowClock,
 };
 use cqlens_admin::Rendering;
@@ -35,6 +35,28 @@ pub(super) struct ReportWriter {
     was_late: bool,
     pulse: Pulse,
     last_words: Arc<LastWords>,
+    beside: Arc<Beside>,
+}
+
+/// What is done where the thread is stuck in a report: windows are taken and their snapshots written all the same.
+#[derive(Debug)]
+struct Beside {
+    taker: Mutex<WindowTaker>,
+    live: Arc<Live>,
+    snapshots: SnapshotWriter,
+    /// A thread does so already.
+    is_busy: AtomicBool,
+    /// Windows that are in snapshots, and not yet in the report.
+    ahead: Mutex<Option<Window>>,
+}
+
+/// Takes windows out of the audit, one at a time.
+#[derive(Debug)]
+struct WindowTaker {
+    audit: Arc<Audit>,
+    clock: WindowClock,
+    /// Time that passed since a window was last taken.
+    passed: Duration,
 }
 
 /// What a terminal shows at the end; set with the last report.
@@ -80,13 +102,10 @@ pub(super) enum LastWindowResult {
 /// What the thread works with.
 struct WriterThread {
     outputs: Outputs,
-    audit: Arc<Audit>,
     live: Arc<Live>,
-    clock: WindowClock,
     is_due: Arc<AtomicBool>,
     last_words: Arc<LastWords>,
-    /// Time that passed since a window was last taken.
-    passed: Duration,
+    beside: Arc<Beside>,
 }
 
 impl ReportWriter {
@@ -111,20 +130,30 @@ impl ReportWriter {
             true => Duration::ZERO,
             false => FIRST_REPORT,
         };
+        let start = clock.time();
+        let beside = Arc::new(Beside {
+            taker: Mutex::new(WindowTaker {
+                audit: Arc::clone(audit),
+                clock,
+                passed: Duration::ZERO,
+            }),
+            live: Arc::clone(live),
+            snapshots: outputs.snapshots(),
+            is_busy: AtomicBool::new(false),
+            ahead: Mutex::new(None),
+        });
         let mut work = WriterThread {
             outputs,
-            audit: Arc::clone(audit),
             live: Arc::clone(live),
-            clock,
             is_due: Arc::clone(&is_due),
             last_words: Arc::clone(&last_words),
-            passed: Duration::ZERO,
+            beside: Arc::clone(&beside),
         };
         let (own, source) = (pulse.clone(), source.to_owned());
         let thread = move || {
             own.beat();
             // The caller may have gone on without it.
-            let _ = begun.send(work.outputs.begin(&work.live, &source, work.clock.time()));
+            let _ = begun.send(work.outputs.begin(&work.live, &source, start));
             own.rest();
             for order in ordered {
                 own.beat();
@@ -151,6 +180,7 @@ impl ReportWriter {
             was_late: false,
             pulse,
             last_words,
+            beside,
         })
     }
 
@@ -171,11 +201,15 @@ impl ReportWriter {
     }
 
     /// Ends the window; if the one before is still waiting to be written, it goes on instead.
+    /// Where that has gone on for a whole window, its snapshot is written all the same.
     pub(super) fn window(&mut self, bypass: Option<String>) {
         let is_late = self.is_due.swap(true, Ordering::AcqRel)
             || self.orders.try_send(WriterOrder::Window(bypass)).is_err();
         if is_late {
             self.postponed.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.was_late && is_late {
+            self.beside.write_snapshot();
         }
         match (self.was_late, is_late) {
             (false, true) => tracing::error!(
@@ -213,13 +247,27 @@ impl ReportWriter {
             begun,
             done,
         };
-        let ended = async {
-            timeout(WRITING, has_begun).await.ok()?.ok()?;
-            timeout(patience + WRITING, is_done).await.ok()?.ok()
-        };
-        match self.give(WriterOrder::Last(Box::new(last))) {
-            true => ended.await.unwrap_or(LastWindowResult::Unwritten),
-            false => LastWindowResult::Unwritten,
+        let is_given = self.give(WriterOrder::Last(Box::new(last)));
+        if !is_given || !matches!(timeout(WRITING, has_begun).await, Ok(Ok(()))) {
+            return self.end_beside(patience).await;
+        }
+        let ended = timeout(patience + WRITING, is_done).await;
+        ended
+            .ok()
+            .and_then(Result::ok)
+            .unwrap_or(LastWindowResult::Unwritten)
+    }
+
+    /// Writes the snapshot of the last window where the thread is stuck in something.
+    async fn end_beside(&self, patience: Duration) -> LastWindowResult {
+        let beside = Arc::clone(&self.beside);
+        let written = spawn_blocking(move || beside.write_last(patience));
+        match timeout(patience + WRITING, written).await {
+            Ok(Ok(true)) => {
+                tracing::warn!("report: the last window is in its snapshot alone");
+                LastWindowResult::Whole
+            }
+            _ => LastWindowResult::Unwritten,
         }
     }
 
@@ -284,14 +332,12 @@ impl WriterThread {
     }
 
     fn window(&mut self, bypass: Option<String>) {
-        self.advance();
-        let taken = self.audit.take_window_within(self.clock.time(), AUDITOR);
+        let taken = self.beside.take_window();
         self.write(taken, bypass);
     }
 
     fn last(&mut self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
-        self.advance();
-        let taken = self.audit.stop_within(self.clock.time(), patience);
+        let taken = self.beside.take_last(patience);
         let last = match taken {
             Some(_) => LastWindowResult::Whole,
             None => LastWindowResult::Withheld,
@@ -308,19 +354,84 @@ impl WriterThread {
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
 
-    fn advance(&mut self) {
-        self.passed += self.clock.advance(Timestamp::now(), Instant::now());
-    }
-
     fn write(&mut self, taken: Option<Window>, bypass: Option<String>) {
+        if let Some(ahead) = self.beside.take_ahead() {
+            self.outputs.add(&ahead, &self.live);
+        }
         match taken {
-            Some(mut window) => {
-                let watched = std::mem::take(&mut self.passed);
-                window.observe(SignedDuration::try_from(watched).unwrap_or_default());
-                self.outputs.window(window, &self.live, bypass);
-            }
+            Some(window) => self.outputs.window(window, &self.live, bypass),
             None => self.outputs.lack_window(WITHHELD.to_owned(), &self.live),
         }
+    }
+}
+
+impl Beside {
+    fn take_window(&self) -> Option<Window> {
+        self.taker()
+            .take(|audit, now| audit.take_window_within(now, AUDITOR))
+    }
+
+    fn take_last(&self, patience: Duration) -> Option<Window> {
+        self.taker().take(|audit, now| audit.stop_within(now, patience))
+    }
+
+    fn taker(&self) -> MutexGuard<'_, WindowTaker> {
+        self.taker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_ahead(&self) -> Option<Window> {
+        self.ahead().take()
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<Window>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a window and writes its snapshot, by a thread that nothing waits for.
+    fn write_snapshot(self: &Arc<Self>) {
+        if !self.snapshots.has_folders() || self.is_busy.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let beside = Arc::clone(self);
+        let thread = move || {
+            if let Some(window) = beside.take_window() {
+                match &mut *beside.ahead() {
+                    Some(ahead) => ahead.merge(&window),
+                    nothing => *nothing = Some(window.clone()),
+                }
+                beside.write(window);
+            }
+            beside.is_busy.store(false, Ordering::Release);
+        };
+        let started = thread::Builder::new().name("snapshots".to_owned()).spawn(thread);
+        if started.is_err() {
+            self.is_busy.store(false, Ordering::Release);
+        }
+    }
+
+    /// Writes the snapshot of the last window; whether it is written.
+    fn write_last(&self, patience: Duration) -> bool {
+        let last = self.take_last(patience);
+        self.snapshots.has_folders() && last.is_some_and(|last| self.write(last))
+    }
+
+    fn write(&self, window: Window) -> bool {
+        let written = self.snapshots.write(window, &self.live);
+        if let Err(error) = &written {
+            tracing::error!("{error:#}");
+        }
+        written.is_ok()
+    }
+}
+
+impl WindowTaker {
+    /// Takes a window as `how` says, and notes how long it was watched.
+    fn take(&mut self, how: impl FnOnce(&Audit, Timestamp) -> Option<Window>) -> Option<Window> {
+        self.passed += self.clock.advance(Timestamp::now(), Instant::now());
+        let mut window = how(&self.audit, self.clock.time())?;
+        let watched = std::mem::take(&mut self.passed);
+        window.observe(SignedDuration::try_from(watched).unwrap_or_default());
+        Some(window)
     }
 }
 

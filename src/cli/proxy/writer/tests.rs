@@ -8,7 +8,10 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::cli::proxy::watchdog::{Watchdog, WatchedThreads};
+use crate::{
+    cli::proxy::watchdog::{Watchdog, WatchedThreads},
+    sink::Retention,
+};
 use cqlens_audit::{
     audit::{HashKey, Options, Watch},
     capture::{Clock, Queue, QueueLimits},
@@ -77,9 +80,18 @@ async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
 }
 
 fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
+    writer_with(report, Vec::new(), audit, live)
+}
+
+fn writer_with(
+    report: &Path,
+    snapshots: Vec<(PathBuf, Retention)>,
+    audit: &Arc<Audit>,
+    live: &Arc<Live>,
+) -> ReportWriter {
     let outputs = Outputs::open(
         Some((report.to_owned(), Format::Json)),
-        Vec::new(),
+        snapshots,
         HashKey::random(),
         Judging::default(),
     )
@@ -154,6 +166,39 @@ async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
         writer.end(None, Duration::ZERO).await,
         LastWindowResult::Unwritten
     );
+    // Lets the thread go.
+    fs::read_to_string(&report).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_are_in_snapshots_while_the_thread_is_stuck_in_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
+    let made = std::process::Command::new("mkfifo")
+        .arg(&report)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let live = Arc::new(Live::default());
+    let queue = Arc::new(Queue::new(QueueLimits::default()));
+    let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
+    let audit = Arc::new(audit);
+    let folders = vec![(snapshots.clone(), Retention::default())];
+    let mut writer = writer_with(&report, folders, &audit, &live);
+    let written = || {
+        let files = fs::read_dir(&snapshots).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".cqlens.json.gz")).count()
+    };
+    // The first window waits for the thread, and so does the second; the third is not waited with.
+    (0..3).for_each(|_| writer.window(None));
+    until("a window is in a snapshot", || written() == 1);
+    until("nothing is written beside", || {
+        !writer.beside.is_busy.load(Ordering::Acquire)
+    });
+    let last = writer.end(None, Duration::from_secs(1)).await;
+    assert_eq!(last, LastWindowResult::Whole);
+    assert_eq!(written(), 2, "the last one as well");
     // Lets the thread go.
     fs::read_to_string(&report).unwrap();
 }
