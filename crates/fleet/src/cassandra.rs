@@ -11,7 +11,10 @@ use cqlens_client::{Answer, Bind, Client, ClientError, ClientOptions, Prepared, 
 use cqlens_proto::message::Consistency;
 use jiff::{Timestamp, civil::Date};
 
-use super::{MOST_BYTES, StoreError, WindowName};
+use super::{
+    MOST_BYTES, MOST_NAMES, StoreError, WindowName,
+    left_out::{LeftOut, Notes},
+};
 
 /// The tables, in a keyspace that the operator creates: its replication is theirs to choose.
 pub const SCHEMA: &str = include_str!("cassandra/schema.cql");
@@ -30,6 +33,7 @@ pub(super) struct Cassandra {
     session: Option<Session>,
     /// The sources and days that were written by this process: once is enough.
     noted: BTreeSet<(Date, String)>,
+    notes: Notes,
 }
 
 /// A connection with its statements.
@@ -61,6 +65,7 @@ impl Cassandra {
             nodes,
             session: None,
             noted: BTreeSet::new(),
+            notes: Notes::default(),
         }
     }
 
@@ -91,7 +96,7 @@ impl Cassandra {
 
     pub(super) async fn sources(&mut self, day: Date) -> Result<Vec<String>, StoreError> {
         let mut sources = Vec::new();
-        let mut paging_state = None;
+        let (mut paging_state, mut pages) = (None, 0);
         loop {
             let page = Some(Page {
                 rows: 5_000,
@@ -101,15 +106,25 @@ impl Cassandra {
                 .run(|session| &session.read_sources, &[date(day)], page)
                 .await?;
             for row in answer.rows {
-                let name = row.into_iter().next().flatten();
-                let name = name.and_then(|name| String::from_utf8(name.to_vec()).ok());
-                sources.push(name.ok_or(StoreError::Foreign("sources_by_day"))?);
+                let name = row.into_iter().next().flatten().unwrap_or_default();
+                match std::str::from_utf8(&name) {
+                    Ok(name) if WindowName::is_source(name) => sources.push(name.to_owned()),
+                    _ => self.notes.add(&String::from_utf8_lossy(&name)),
+                }
+            }
+            pages += 1;
+            if sources.len() > MOST_NAMES || pages > MOST_NAMES {
+                return Err(StoreError::TooMany);
             }
             paging_state = answer.paging_state;
             if paging_state.is_none() {
                 return Ok(sources);
             }
         }
+    }
+
+    pub(super) fn left_out(&self) -> LeftOut {
+        self.notes.take()
     }
 
     pub(super) fn windows(&mut self, day: Date, source: &str) -> Windows<'_> {

@@ -1,7 +1,11 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
+mod bounded;
 mod cassandra;
+mod folder;
+mod left_out;
+mod listing;
 mod name;
 mod objects;
 
@@ -14,6 +18,7 @@ use jiff::civil::Date;
 
 pub use address::{Address, CassandraAddress};
 pub use cassandra::SCHEMA;
+pub use left_out::LeftOut;
 pub use name::WindowName;
 
 use cassandra::Cassandra;
@@ -37,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The largest window that is kept, in bytes as it is written. A window of 200 statements takes up a third of a megabyte.
 pub const MOST_BYTES: usize = 64 << 20;
 
+/// The most sources of a day, and windows of a source and day: one each second.
+const MOST_NAMES: usize = 100_000;
+
 impl Store {
     /// A folder or an object store. Keys come from the environment, as the tools of the clouds have them: `AWS_ACCESS_KEY_ID`,
     /// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_KEY`. Nothing is read or written yet.
@@ -56,6 +64,15 @@ impl Store {
     pub fn cassandra(keyspace: &str, nodes: Vec<(String, ClientOptions)>) -> Self {
         let kind = Kind::Cassandra(Box::new(Cassandra::new(keyspace, nodes)));
         Self { kind }
+    }
+
+    /// What was listed since the last call and is not given: names that no window has, or that belong into another folder, and what
+    /// is larger than any window.
+    pub fn left_out(&mut self) -> LeftOut {
+        match &self.kind {
+            Kind::Objects(objects) => objects.left_out(),
+            Kind::Cassandra(cassandra) => cassandra.left_out(),
+        }
     }
 
     /// Keeps a window under its name, and replaces one of that name.
@@ -119,6 +136,12 @@ async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result
     result.unwrap_or(Err(StoreError::Timeout))
 }
 
+impl From<object_store::path::Error> for StoreError {
+    fn from(error: object_store::path::Error) -> Self {
+        Self::Objects(error.into())
+    }
+}
+
 impl From<ClientError> for StoreError {
     fn from(error: ClientError) -> Self {
         match error {
@@ -151,6 +174,12 @@ pub enum StoreError {
     /// A window that no store takes.
     #[error("the window is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
+    /// What a file system says.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// A listing without an end.
+    #[error("more than {MOST_NAMES} sources of a day, or windows of a source and day")]
+    TooMany,
     /// What others have written into the tables.
     #[error("{0} has a value that cqlens has not written")]
     Foreign(&'static str),

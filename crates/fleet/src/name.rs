@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use super::left_out::Notes;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 /// When a window began, and who saw it: `20261121T060000000Z-proxy-a.cqlens.json.gz`, as its file is called.
@@ -27,14 +28,33 @@ impl WindowName {
     /// # Errors
     /// A source that has others, has none, or has more than 200.
     pub fn new(start: Timestamp, source: &str) -> Result<Self, NameError> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if source.is_empty() || source.len() > 200 || !source.chars().all(fits) {
+        if !Self::is_source(source) {
             return Err(NameError);
         }
         Ok(Self {
             start,
             source: source.to_owned(),
         })
+    }
+
+    /// Whether a source can be called so.
+    pub(crate) fn is_source(source: &str) -> bool {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !source.is_empty() && source.len() <= 200 && source.chars().all(fits)
+    }
+
+    /// The window that is called so in the folder of a day and source. One that belongs into another folder, or has a window's
+    /// ending and no window's name, is left out and noted; what else is there is left alone.
+    pub(crate) fn of_folder(name: &str, day: Date, source: &str, notes: &Notes) -> Option<Self> {
+        if name.starts_with('.') || !name.ends_with(ENDING) {
+            return None;
+        }
+        let window: Option<Self> = name.parse().ok();
+        let window = window.filter(|window| window.day() == day && window.source() == source);
+        if window.is_none() {
+            notes.add(&format!("{day}/{source}/{name}"));
+        }
+        window
     }
 
     /// When the window began, to the millisecond.

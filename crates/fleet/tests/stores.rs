@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use cqlens_client::{Client, ClientOptions};
-use cqlens_fleet::{Address, MOST_BYTES, SCHEMA, Store, StoreError, WindowName};
+use cqlens_fleet::{Address, LeftOut, MOST_BYTES, SCHEMA, Store, StoreError, WindowName};
 use cqlens_node::{Node, Options};
 use jiff::civil::{Date, date};
 
@@ -128,4 +128,36 @@ async fn a_keyspace_without_the_tables_says_which_one_it_lacks() {
 fn the_documentation_has_the_tables() {
     let page = include_str!("../../../docs/fleet.md");
     assert!(page.contains(SCHEMA.trim_end()));
+}
+
+/// Others write to the folder: their names are left out, counted and named, and the windows are read.
+#[tokio::test]
+async fn foreign_names_in_a_folder_do_not_end_the_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let Address::Objects(url) = folder.path().to_str().unwrap().parse().unwrap() else {
+        panic!("a folder");
+    };
+    let mut store = Store::objects(&url, std::iter::empty()).unwrap();
+    let window = name("06:00:00", "a");
+    store.put(&window, content(9)).await.unwrap();
+    let day = folder.path().join("2026-11-21");
+    std::fs::create_dir(day.join("x\u{1}y")).unwrap();
+    std::os::unix::fs::symlink("loop", day.join("loop")).unwrap();
+    std::os::unix::fs::symlink("..", day.join("a/up")).unwrap();
+    std::fs::write(day.join("a/\u{1}.cqlens.json.gz"), "").unwrap();
+    std::fs::copy(
+        day.join("a").join(window.to_string()),
+        day.join("a/20261121T060000000Z-b.cqlens.json.gz"),
+    )
+    .unwrap();
+    let large = name("07:00:00", "a");
+    let file = std::fs::File::create(day.join("a").join(large.to_string())).unwrap();
+    file.set_len(5 << 30).unwrap();
+    assert_eq!(store.sources(DAY).await.unwrap(), ["a"]);
+    assert_eq!(all(&mut store, DAY, "a").await, [(window, content(9))]);
+    let left_out = store.left_out();
+    assert_eq!(left_out.count, 5, "{left_out:?}");
+    assert!(left_out.names.contains(&"x\\u{1}y".to_owned()), "{left_out:?}");
+    assert!(left_out.names.contains(&large.to_string()), "{left_out:?}");
+    assert_eq!(store.left_out(), LeftOut::default());
 }
