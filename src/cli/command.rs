@@ -57,7 +57,8 @@ pub(super) struct Cli {
     ///
     /// It contains long flags without their dashes, in the table of their command, such as [proxy]. Flags and the
     /// environment take precedence. Without it, `report`, `diff`, `explain` and `rules` read the nearest cqlens.toml in
-    /// the working directory or above it, up to the root of the repository; --log debug names it.
+    /// the working directory or above it, up to the root of the repository; which may only change
+    /// how things are judged and shown.
     #[arg(
         long,
         global = true,
@@ -71,6 +72,18 @@ pub(super) struct Cli {
     /// `auto` colors terminal output, unless NO_COLOR is set. CLICOLOR_FORCE colors output to pipes and files too.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = EVERYWHERE)]
     pub(super) color: When,
+    /// Let cqlens send passwords over connections without TLS
+    ///
+    /// Of the control connection, a second cluster and a store in Cassandra. Without it, a node that requires a password gets none
+    /// unless the connection uses TLS or stays on this machine (loopback).
+    #[arg(
+        long,
+        global = true,
+        env = "CQLENS_ALLOW_PLAINTEXT_PASSWORDS",
+        help_heading = EVERYWHERE,
+        hide_short_help = true
+    )]
+    pub(super) allow_plaintext_passwords: bool,
     #[command(subcommand)]
     pub(super) command: Command,
 }

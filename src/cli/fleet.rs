@@ -12,6 +12,7 @@ use super::{
     config::{OrOff, Size, age_or_off, size},
     hash_key::state_directory,
     login::secret,
+    plaintext,
     tls::host,
 };
 use crate::sink::{Spool, SpoolSettings};
@@ -140,6 +141,7 @@ fn options(address: &CassandraAddress, node: &str) -> anyhow::Result<ClientOptio
     Ok(ClientOptions {
         credentials,
         application: "cqlens sink".to_owned(),
+        plaintext_passwords: plaintext::is_allowed(),
         tls: tls.transpose()?.map(|tls| Arc::new(tls) as _),
         ..ClientOptions::default()
     })

@@ -31,6 +31,7 @@ mod observer;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod output;
+mod plaintext;
 mod process;
 mod proxy;
 #[cfg(feature = "pcap")]
@@ -91,6 +92,7 @@ fn fail(error: anyhow::Error) {
 
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
     cli.color.put_in_force();
+    plaintext::allow(cli.allow_plaintext_passwords);
     let log = log::start(&cli.log, cli.log_format)?;
     settings.log_file();
     if cli.command.sees_traffic() {

@@ -43,6 +43,11 @@ pub enum ClientError {
     /// The server asks for authentication and no credentials are set.
     #[error("the server asks for a user name and password ({0})")]
     CredentialsMissing(String),
+    /// The server requires a password, and others could read it on the way.
+    #[error(
+        "the server requires a password, which is not sent without TLS (unless --allow-plaintext-passwords)"
+    )]
+    PlaintextPassword,
     /// An answer, or all pages of it, that there is no room for.
     #[error("the server's answer takes more than the {limit} bytes that there are for it (memory)")]
     TooLarge {

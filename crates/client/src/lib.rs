@@ -43,6 +43,8 @@ pub struct ClientOptions {
     pub compression: Compression,
     /// User name and password, for servers that ask.
     pub credentials: Option<(String, String)>,
+    /// Whether they are sent without TLS, too, to a server that is not on this machine.
+    pub plaintext_passwords: bool,
     /// How the client calls itself, `APPLICATION_NAME` in STARTUP.
     pub application: String,
     /// TLS to the server; none means a plain connection.
@@ -62,6 +64,7 @@ impl Default for ClientOptions {
             version: Version::V4,
             compression: Compression::None,
             credentials: None,
+            plaintext_passwords: false,
             application: "cqlens".to_owned(),
             tls: None,
             preamble: &[],
@@ -253,6 +256,9 @@ impl Client {
                 other => ClientError::from_response(&other),
             });
         };
+        if !may_send_password(options, self.peer) {
+            return Err(ClientError::PlaintextPassword);
+        }
         let token = [&[0], user.as_bytes(), &[0], password.as_bytes()].concat();
         let answer = self
             .call(&Request::AuthResponse(AuthToken { token: Some(&token) }))
@@ -429,4 +435,38 @@ async fn open(
         Some(tls) => tls.handshake(socket).await?,
     };
     Ok((socket, peer))
+}
+
+/// Whether nobody on the way can read a password: TLS, or a connection that does not leave the machine.
+fn may_send_password(options: &ClientOptions, peer: Option<SocketAddr>) -> bool {
+    let is_local = |peer: SocketAddr| peer.ip().to_canonical().is_loopback();
+    options.tls.is_some() || options.plaintext_passwords || peer.is_some_and(is_local)
+}
+
+#[cfg(test)]
+mod password_tests {
+    use super::*;
+
+    #[test]
+    fn a_password_does_not_leave_the_machine_without_tls_or_a_word() {
+        let is_sent = |peer: &str, plaintext_passwords| {
+            let options = ClientOptions {
+                plaintext_passwords,
+                ..ClientOptions::default()
+            };
+            may_send_password(&options, peer.parse().ok())
+        };
+        for local in [
+            "127.0.0.1:9042",
+            "127.1.2.3:9042",
+            "[::1]:9042",
+            "[::ffff:127.0.0.1]:9042",
+        ] {
+            assert!(is_sent(local, false), "{local}");
+        }
+        for remote in ["10.0.0.1:9042", "[2001:db8::1]:9042", "0.0.0.0:9042", "unknown"] {
+            assert!(!is_sent(remote, false), "{remote}");
+            assert!(is_sent(remote, true), "{remote}");
+        }
+    }
 }

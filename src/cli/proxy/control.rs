@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::args::Args;
 use crate::{
-    cli::tls::Tls,
+    cli::{plaintext, tls::Tls},
     control::{self, Contacts},
 };
 use cqlens_audit::catalog::Live;
@@ -77,6 +77,7 @@ pub(super) fn options(args: &Args, tls: &Tls) -> impl Fn(&str) -> ClientOptions 
     let options = ClientOptions {
         credentials: args.observer.login.credentials(),
         application: "cqlens control".to_owned(),
+        plaintext_passwords: plaintext::is_allowed(),
         preamble: match args.limits.sends_proxy_protocol() {
             true => PROXY_PROTOCOL_LOCAL,
             false => &[],

@@ -11,6 +11,7 @@ use crate::{
         config::{host_and_port, percent, positive_duration},
         format,
         login::secret,
+        plaintext,
         replay::OutputFormat,
         tls::{Tls, host, identity},
     },
@@ -260,6 +261,7 @@ impl ShadowArgs {
         Ok(ClientOptions {
             credentials,
             application: "cqlens shadow".to_owned(),
+            plaintext_passwords: plaintext::is_allowed(),
             tls: tls.map(|tls| Arc::new(tls) as _),
             timeout: self.shadow_timeout,
             ..ClientOptions::default()

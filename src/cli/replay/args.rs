@@ -14,6 +14,7 @@ use super::super::{
     config::{assignment, host_and_port, percent, positive_duration},
     format::NamedByEnding,
     login::LoginArgs,
+    plaintext,
     tls::UpstreamTlsArgs,
 };
 
@@ -276,6 +277,7 @@ impl Args {
             },
             credentials: self.login.credentials(),
             application: "cqlens replay".to_owned(),
+            plaintext_passwords: plaintext::is_allowed(),
             timeout: self.request_timeout,
             ..ClientOptions::default()
         };

@@ -10,7 +10,7 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::Args;
-use crate::control;
+use crate::{cli::plaintext, control};
 use cqlens_audit::catalog::Live;
 use cqlens_client::ClientOptions;
 
@@ -36,6 +36,7 @@ pub(super) fn begin(
         credentials: args.observer.login.credentials(),
         tls: args.tls.connector(&contact)?.map(|tls| Arc::new(tls) as _),
         application: "cqlens control".to_owned(),
+        plaintext_passwords: plaintext::is_allowed(),
         ..ClientOptions::default()
     };
     let following = runtime.spawn(control::follow(Arc::clone(live), contact, options));
