@@ -108,7 +108,10 @@ impl Tables {
 impl Visitor for Tables {
     /// What was written of an attempt before goes with it.
     fn begin(&mut self) -> anyhow::Result<()> {
-        let begun = self.folder.as_deref().map(Export::begin);
+        let begun = self
+            .folder
+            .as_deref()
+            .map(|folder| Export::begin(folder, crate::sink::resolve));
         self.export = begun.transpose().context("cannot write tables")?;
         Ok(())
     }
@@ -118,5 +121,44 @@ impl Visitor for Tables {
             Some(export) => export.add(snapshot).context("cannot write tables"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{
+        fs,
+        os::unix::fs::{lchown, symlink},
+    };
+
+    use super::*;
+    use crate::{cli::report::tests::snapshot, sink};
+
+    /// In a folder where others may write, such as `/tmp`.
+    #[test]
+    fn tables_do_not_follow_a_link_of_another_user() {
+        // Nobody else can make links of others.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (shared, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = |at: &str| {
+            let link = shared.path().join(at);
+            symlink(victim.path(), &link).unwrap();
+            lchown(&link, Some(65534), Some(65534)).unwrap();
+            link
+        };
+        let refused = |error: cqlens_parquet::ExportError| {
+            let said = format!("{:#}", anyhow::Error::from(error));
+            assert!(said.contains("symbolic link of user 65534"), "{said}");
+        };
+        refused(Export::begin(&link("tables"), sink::resolve).err().unwrap());
+        // One for a table, inside of a folder that is not a link.
+        link(cqlens_parquet::TABLES[1]);
+        let mut export = Export::begin(shared.path(), sink::resolve).unwrap();
+        export.add(&snapshot("cluster", "2026-11-21T06:00:00Z")).unwrap();
+        refused(export.finish().err().unwrap());
+        assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 0);
     }
 }

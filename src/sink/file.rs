@@ -121,8 +121,11 @@ fn is_locked(path: &Path) -> bool {
     File::open(path).and_then(|file| Ok(file.try_lock()?)).is_err()
 }
 
-/// Where `path` leads to, link by link; the last part may be missing.
-fn resolve(path: &Path) -> io::Result<PathBuf> {
+/// Where `path` leads to, link by link; what follows a part that is missing is taken as it is.
+///
+/// # Errors
+/// A link that belongs neither to this process's user nor to root; see [`replace`].
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut left = parts(path);
     let mut resolved = match path.is_absolute() {
         true => PathBuf::from("/"),
@@ -136,7 +139,12 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
         }
         resolved.push(part);
         let metadata = match fs::symlink_metadata(&resolved) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && left.is_empty() => break,
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !left.iter().any(|part| part == "..") =>
+            {
+                resolved.extend(left.iter().rev());
+                break;
+            }
             metadata => metadata?,
         };
         if !metadata.is_symlink() || left.is_empty() && is_open_pipe(&resolved) {

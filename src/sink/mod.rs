@@ -9,9 +9,11 @@ mod snapshot_file;
 mod spool;
 
 pub use figures::SinkFigures;
-pub use file::{directory, remove_leftovers, replace};
+pub use file::{directory, remove_leftovers, replace, resolve};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};
+#[cfg(feature = "fleet")]
+pub(crate) use snapshot_file::part_of_name;
 pub use snapshot_file::{SNAPSHOT_ENDINGS, compress, snapshots_in, write_snapshot};
 #[cfg(feature = "fleet")]
 pub use spool::{OpenStore, Spool, SpoolSettings};

@@ -33,9 +33,13 @@ struct Partition {
     day: Date,
 }
 
+/// Gives the place that a path leads to, or refuses one that another user has set.
+pub type Follow = fn(&Path) -> io::Result<PathBuf>;
+
 /// An export that is being written.
 pub struct Export {
     folder: PathBuf,
+    follow: Follow,
     /// Where files are until the end, inside `folder`.
     beside: TempDir,
     open: Option<(Partition, Vec<ArrowWriter<File>>)>,
@@ -47,11 +51,13 @@ impl Export {
     /// Begins an export into a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// A folder that cannot be made or written to.
-    pub fn begin(folder: &Path) -> Result<Self, ExportError> {
+    /// A folder that cannot be made or written to, and those of `follow`, which every path passes on which there may be links.
+    pub fn begin(folder: &Path, follow: Follow) -> Result<Self, ExportError> {
+        let folder = &follow(folder)?;
         fs::create_dir_all(folder)?;
         Ok(Self {
-            folder: folder.to_owned(),
+            folder: folder.clone(),
+            follow,
             // Engines pass over names that begin so.
             beside: tempfile::Builder::new().prefix("_cqlens-").tempdir_in(folder)?,
             open: None,
@@ -92,7 +98,7 @@ impl Export {
         let partitions: Vec<_> = self.parts.iter().map(|(partition, _)| partition.path()).collect();
         for table in TABLES {
             for partition in &partitions {
-                let place = self.folder.join(table).join(partition);
+                let place = (self.follow)(&self.folder.join(table).join(partition))?;
                 fs::create_dir_all(place.parent().unwrap_or(&self.folder))?;
                 fs::rename(self.beside.path().join(table).join(partition), place)?;
             }
@@ -113,7 +119,7 @@ impl Export {
                 *parts
             }
             None => {
-                let place = self.folder.join(TABLES[0]).join(&path);
+                let place = (self.follow)(&self.folder.join(TABLES[0]).join(&path))?;
                 if place.exists() {
                     return Err(ExportError::Exists(place));
                 }

@@ -5,5 +5,5 @@ mod export;
 mod rows;
 
 pub use columns::Column;
-pub use export::{Export, ExportError};
+pub use export::{Export, ExportError, Follow};
 pub use rows::{FORMAT, TABLES, columns};
