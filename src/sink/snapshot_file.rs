@@ -124,7 +124,7 @@ pub(super) fn stamp(start: Timestamp) -> String {
 }
 
 /// A source as it stands in names of files, which hold 255 bytes.
-pub(super) fn part_of_name(source: &str) -> String {
+pub(crate) fn part_of_name(source: &str) -> String {
     let characters = source.chars().take(200);
     characters
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })

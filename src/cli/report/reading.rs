@@ -71,6 +71,10 @@ pub(super) struct Reading<'v> {
     damaged: LeftOut,
     later: LeftOut,
     gone: LeftOut,
+    /// What a store has under names of no window, or too large.
+    unnamed: LeftOut,
+    /// Windows in the folders of others.
+    misplaced: LeftOut,
     /// Why the first of those that are damaged or of a later format cannot be read.
     error: Option<anyhow::Error>,
     cut: CutWindows,
@@ -105,6 +109,8 @@ impl<'v> Reading<'v> {
             damaged: LeftOut::default(),
             later: LeftOut::default(),
             gone: LeftOut::default(),
+            unnamed: LeftOut::default(),
+            misplaced: LeftOut::default(),
             error: None,
             cut: CutWindows::default(),
         })
@@ -160,12 +166,48 @@ impl<'v> Reading<'v> {
         Ok(())
     }
 
+    /// Leaves out a window of a store that is in the folder of another source than what it has says.
+    ///
+    /// # Errors
+    /// If what is damaged is an error.
+    #[cfg(feature = "fleet")]
+    pub(super) fn misplace(&mut self, folder: &str, name: &str, sources: &[&str]) -> anyhow::Result<()> {
+        let sources = sources.join(", ");
+        let sources = sources.escape_debug();
+        self.misplaced.add_name(format!("{name} (of {sources})"));
+        let error = anyhow::anyhow!("{name} is in the folder of {folder}, and has a window of {sources}");
+        self.complain(error)
+    }
+
+    /// Notes what a store has under names of no window, or too large.
+    ///
+    /// # Errors
+    /// If what is damaged is an error.
+    #[cfg(feature = "fleet")]
+    pub(super) fn leave_out_names(&mut self, count: u64, names: Vec<String>) -> anyhow::Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let error = anyhow::anyhow!(
+            "the store has {count} objects that are no windows: {}",
+            names.join(", ")
+        );
+        self.unnamed = LeftOut { count, names };
+        self.complain(error)
+    }
+
     fn leave_out(&mut self, path: &Path, error: SnapshotError) -> anyhow::Result<()> {
         match error {
             SnapshotError::LaterFormat(_) => self.later.add(path),
             _ => self.damaged.add(path),
         }
-        let error = anyhow::Error::new(error).context(format!("cannot read the snapshot {}", path.display()));
+        self.complain(
+            anyhow::Error::new(error).context(format!("cannot read the snapshot {}", path.display())),
+        )
+    }
+
+    /// Warns of what is left out, or fails.
+    fn complain(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
         if self.choice.strict {
             return Err(error);
         }
@@ -201,6 +243,16 @@ impl<'v> Reading<'v> {
                 "merged or removed while this report was made",
                 "Traffic in that time may be missing here: make the report again.",
             ),
+            self.unnamed.notice(
+                ["object of the store is", "objects of the store are"],
+                "no window of the folder, or too large, and left out",
+                "Others can write to the store.",
+            ),
+            self.misplaced.notice(
+                ["snapshot is", "snapshots are"],
+                "in the folder of a source that it does not come from, and left out",
+                "Those of the sources that they name count.",
+            ),
             self.cut
                 .by_since
                 .map(|(count, until)| cut(count, "--since", until, "left out as a whole")),
@@ -219,10 +271,14 @@ impl<'v> Reading<'v> {
 
 impl LeftOut {
     fn add(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        self.add_name(name.to_string_lossy().into_owned());
+    }
+
+    fn add_name(&mut self, name: String) {
         self.count += 1;
         if self.names.len() < MOST_NAMED {
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            self.names.push(name.to_string_lossy().into_owned());
+            self.names.push(name);
         }
     }
 
