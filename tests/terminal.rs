@@ -231,3 +231,34 @@ fn the_formats_of_rules_have_two_names() {
     assert_eq!(pages, printed(&["rules", "--format", "md"]));
     assert!(printed(&["rules"]).contains("`cqlens rules ID` explains a rule."));
 }
+
+/// A checkout of others has a file of settings, which nobody has named.
+#[test]
+fn settings_that_were_found_name_no_host_and_no_file_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cqlens.toml");
+    let victim = elsewhere.path().join("profile");
+    fs::write(&victim, "precious").unwrap();
+    let said = |settings: &str, arguments: &[&str]| {
+        fs::write(&file, settings).unwrap();
+        let output = cqlens(arguments, folder.path(), &[]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let store = "[report]\nfrom = 'cassandra://203.0.113.1/ks?username=u&password-file=/etc/passwd'\n";
+    let output = format!("[report]\noutput = '{}'\n", victim.display());
+    for (settings, key) in [(store, "[report] from"), (&output, "[report] output")] {
+        let (code, said) = said(settings, &["report", "--since", "1d", "snapshots"]);
+        assert_eq!(code, Some(2), "{said}");
+        let place = format!("{}: {key}: ", file.display());
+        assert!(said.contains(&place) && said.contains("--config"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    // They change nothing of other commands.
+    let (code, _) = said(store, &["rules"]);
+    assert_eq!(code, Some(0));
+    let (code, said) = said("[rules.timeouts]\nseverity = 'off'\n", &["rules"]);
+    assert_eq!(code, Some(0));
+    let named = format!("Settings of {} are in force: timeouts = off.", file.display());
+    assert!(said.contains(&named), "{said}");
+}

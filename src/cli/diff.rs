@@ -54,21 +54,22 @@ Exit codes:
   2  a file that is not a report, reports from different clusters, an output
      that cannot be written";
 
-/// Reads both, compares, renders.
+/// Reads both, compares, renders; `settings` names a file of them that nobody has named.
 ///
 /// # Errors
 /// What is no report, reports of different clusters, an output that cannot be written.
-pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, judging: &Judging, settings: Option<String>) -> anyhow::Result<ExitCode> {
     let format = format::chosen(args.format, args.output.as_deref(), DiffFormat::Text)?;
     let base = read_report(&args.base, judging)?;
     let new = read_report(&args.new, judging)?;
-    let diff = ReportDiff::between(&base, &new).with_context(|| {
+    let mut diff = ReportDiff::between(&base, &new).with_context(|| {
         format!(
             "cannot compare {} with {}",
             args.base.display(),
             args.new.display()
         )
     })?;
+    diff.notices.extend(settings);
     write_to(args.output.as_deref(), |to| diff.render(format, to))?;
     Ok(match args.fail_on_new {
         Some(severity) if diff.fails_on_new(severity) => ExitCode::from(1),
@@ -94,7 +95,7 @@ mod tests {
 
     fn diff(arguments: &[&str]) -> anyhow::Result<ExitCode> {
         let args = Command::parse_from(["diff"].iter().chain(arguments)).args;
-        run(&args, &Judging::default())
+        run(&args, &Judging::default(), None)
     }
 
     #[test]

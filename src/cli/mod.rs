@@ -105,8 +105,8 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         #[cfg(feature = "pcap")]
         Command::Record(args) => record::run(*args, &settings),
         Command::Replay(args) => replay::run(*args),
-        Command::Report(args) => report::run(&args, settings.judging()),
-        Command::Diff(args) => diff::run(&args, settings.judging()),
+        Command::Report(args) => report::run(&args, settings.judging(), settings.notice()),
+        Command::Diff(args) => diff::run(&args, settings.judging(), settings.notice()),
         Command::Export(args) => export::run(&args),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),

@@ -30,12 +30,12 @@ use cqlens_audit::{
 };
 use cqlens_proxy::files::{self, Limit};
 
-/// Reads, merges, judges, renders.
+/// Reads, merges, judges, renders; `settings` names a file of them that nobody has named.
 ///
 /// # Errors
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
 /// time, an output that cannot be written.
-pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, judging: &Judging, settings: Option<String>) -> anyhow::Result<ExitCode> {
     let wrong = args
         .selection
         .rule
@@ -62,6 +62,8 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     if let Some(top) = args.selection.top {
         report = report.keep_top(top);
     }
+    report.coverage.notices.extend(settings.clone());
+    report.notices.extend(settings);
     write(&report, format, args)?;
     Ok(match has_failed {
         true => ExitCode::from(1),

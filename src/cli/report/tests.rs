@@ -20,7 +20,7 @@ struct Command {
 }
 
 fn run_typed(args: &Args) -> anyhow::Result<ExitCode> {
-    run(args, &Judging::default())
+    run(args, &Judging::default(), None)
 }
 
 fn typed(arguments: &[&str]) -> Args {
@@ -249,7 +249,7 @@ fn an_accepted_finding_is_no_failure_until_it_expires() {
     let (from, to) = (path(&folder, ""), path(&folder, "report.json"));
     let report = |until| {
         let args = typed(&[&from, "-o", &to, "--fail-on", "high"]);
-        let code = run(&args, &accepting_filters(until)).unwrap();
+        let code = run(&args, &accepting_filters(until), None).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&fs::read(&to).unwrap()).unwrap();
         (code, json)
     };

@@ -62,6 +62,11 @@ impl FileFaults {
 pub(in crate::cli) struct SettingsFaults(Vec<String>);
 
 impl SettingsFaults {
+    /// Mistakes that are told already.
+    pub(super) fn of_lines(lines: Vec<String>) -> Self {
+        Self(lines)
+    }
+
     /// One mistake a line, each with its place.
     pub(in crate::cli) fn into_lines(self) -> impl Iterator<Item = String> {
         self.0.into_iter()

@@ -1,6 +1,10 @@
 //! The file of settings, checked against the arguments that the commands have.
 
-use std::{ffi::OsString, ops::Range, path::Path};
+use std::{
+    ffi::OsString,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use clap::{Arg, Command};
@@ -36,17 +40,30 @@ pub(super) struct FileEntry {
     values: Vec<String>,
     is_switch: bool,
     is_path: bool,
+    /// Of a file that was found: where it is.
+    folder: PathBuf,
 }
 
 impl FileEntry {
     /// A path is below `folder`, unless it is absolute.
     pub(super) fn below(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
         if self.is_path {
             for value in &mut self.values {
                 *value = folder.join(&*value).to_string_lossy().into_owned();
             }
         }
         self
+    }
+
+    /// As they would be typed.
+    pub(super) fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// The folder of a file that was found.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The same as command-line arguments.
@@ -164,6 +181,7 @@ fn entry(
         values,
         is_switch: kind == SettingKind::Switch,
         is_path: SettingKind::is_path(argument),
+        folder: PathBuf::new(),
     })
 }
 

@@ -2,8 +2,13 @@
 //!
 //! As formatters and linters have it: `cqlens.toml` in the working directory or the nearest folder above it, up to the
 //! root of the repository. Commands that carry traffic read no file that was not named.
+//!
+//! A checkout may be another's, and nobody has said that its file is to be trusted. So such a file sets how things are judged
+//! and shown ([`ALLOWED`]): no host, no credentials, no command, no file outside of its folder.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use super::file::FileEntry;
 
 /// The commands that look for it.
 pub(super) const COMMANDS: &[&str] = &["report", "diff", "explain", "rules"];
@@ -25,12 +30,126 @@ pub(super) fn upwards(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
     None
 }
 
+/// What a setting may be if the file that sets it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Anything: it judges, selects or shows.
+    Free,
+    /// A file that is read, in the folder of the settings or below.
+    Input,
+    /// A file that is written, likewise; none whose path has a part that begins with a dot, such as `.git`.
+    Output,
+}
+
+/// The settings that a file that was found may have, by table; above all tables where there is no name. All others are refused.
+const ALLOWED: &[(&str, Reach, &[&str])] = &[
+    ("", Reach::Free, &["log-format", "color"]),
+    (
+        "report",
+        Reach::Free,
+        &[
+            "format",
+            "keyspace",
+            "table",
+            "client",
+            "rule",
+            "min-severity",
+            "top",
+            "by-table",
+            "fail-on",
+            "fail-on-new",
+            "strict",
+            "since",
+            "until",
+            "cluster",
+        ],
+    ),
+    ("report", Reach::Input, &["baseline", "comparison"]),
+    ("report", Reach::Output, &["output"]),
+    ("diff", Reach::Free, &["format", "fail-on-new"]),
+    ("diff", Reach::Output, &["output"]),
+    (
+        "explain",
+        Reach::Free,
+        &[
+            "keyspace",
+            "format",
+            "json",
+            "located",
+            "fail-on",
+            "allow-unjudged",
+            "quiet",
+            "verbose",
+        ],
+    ),
+    ("explain", Reach::Input, &["schema"]),
+    ("rules", Reach::Free, &["format", "markdown"]),
+];
+
+fn reach(table: &str, key: &str) -> Option<Reach> {
+    let has = |(name, _, keys): &&(&str, Reach, &[&str])| *name == table && keys.contains(&key);
+    ALLOWED.iter().find(has).map(|(_, reach, _)| *reach)
+}
+
+/// Whether the file at `file`, which was found, may set this; paths are below its folder already.
+///
+/// # Errors
+/// It may not: which setting of which file, and what to do.
+pub(super) fn check(entry: &FileEntry, file: &Path) -> Result<(), String> {
+    let (table, key, file) = (
+        entry.table.as_deref().unwrap_or_default(),
+        &entry.key,
+        file.display(),
+    );
+    let place = match table {
+        "" => format!("{file}: {key}"),
+        table => format!("{file}: [{table}] {key}"),
+    };
+    let so = format!("name it with --config {file} if you trust it, or use --{key}");
+    let why = match reach(table, key) {
+        None => "a settings file that was found and not named cannot set this".to_owned(),
+        Some(Reach::Free) => return Ok(()),
+        Some(reach) => {
+            let leads_out = |value: &&String| !is_inside(Path::new(value), entry.folder(), reach);
+            let Some(value) = entry.values().iter().find(leads_out) else {
+                return Ok(());
+            };
+            format!("{value} is not in the folder of this file, which was found and not named")
+        }
+    };
+    Err(format!("{place}: {why}: {so}"))
+}
+
+/// Whether `path` leads into `folder`, with all links on its way.
+fn is_inside(path: &Path, folder: &Path, reach: Reach) -> bool {
+    let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+    let (Some(real), Ok(folder)) = (followed(path), folder.canonicalize()) else {
+        return false;
+    };
+    real.strip_prefix(folder)
+        .is_ok_and(|below| reach == Reach::Input || !below.components().any(is_hidden))
+}
+
+/// Where a path leads; its last part may be missing. None if that cannot be known.
+fn followed(path: &Path) -> Option<PathBuf> {
+    if path.symlink_metadata().is_ok() {
+        return path.canonicalize().ok();
+    }
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs;
 
-    use super::*;
+    use clap::CommandFactory;
+
+    use super::{
+        super::kind::{SettingKind, settings_of},
+        *,
+    };
+    use crate::cli::command::Cli;
 
     #[test]
     fn the_nearest_file_up_to_the_root_of_the_repository_is_found() {
@@ -59,5 +178,68 @@ mod tests {
         fs::remove_dir(&nearest).unwrap();
         fs::write(&nearest, "").unwrap();
         assert_eq!(found(None), Some(nearest));
+    }
+
+    /// A new setting is refused until it is put into the table, and this list says which are refused on purpose.
+    #[test]
+    fn every_setting_may_stand_in_a_file_that_was_found_or_is_refused_on_purpose() {
+        let mut command = Cli::command();
+        command.build();
+        let mut refused = Vec::new();
+        let mut known = 0;
+        let mut see = |table: &str, argument: &clap::Arg| {
+            let key = argument.get_long().unwrap();
+            match reach(table, key) {
+                None => refused.push(format!("{table}.{key}")),
+                Some(reach) => {
+                    known += 1;
+                    assert_eq!(
+                        SettingKind::is_path(argument),
+                        reach != Reach::Free,
+                        "{table}.{key}"
+                    );
+                }
+            }
+        };
+        settings_of(&command).for_each(|argument| see("", argument));
+        for name in COMMANDS {
+            let subcommand = command.find_subcommand(name).unwrap();
+            let own = settings_of(subcommand).filter(|argument| !argument.is_global_set());
+            own.for_each(|argument| see(name, argument));
+        }
+        let of_fleet = cfg!(feature = "fleet").then_some("report.from");
+        let expected = [".log", ".allow-plaintext-passwords"].into_iter().chain(of_fleet);
+        assert_eq!(refused, expected.collect::<Vec<_>>());
+        let listed: usize = ALLOWED.iter().map(|(_, _, keys)| keys.len()).sum();
+        assert_eq!(known, listed, "the table has settings that are gone");
+    }
+
+    #[test]
+    fn files_outside_of_the_folder_are_refused_with_all_links_on_the_way() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("checkout");
+        fs::create_dir_all(folder.join("build")).unwrap();
+        fs::create_dir(folder.join(".git")).unwrap();
+        fs::write(root.path().join("profile"), "").unwrap();
+        std::os::unix::fs::symlink("../profile", folder.join("link.html")).unwrap();
+        std::os::unix::fs::symlink("../new", folder.join("dangling.html")).unwrap();
+        std::os::unix::fs::symlink("..", folder.join("up")).unwrap();
+        let inside = |path: &str, reach| is_inside(&folder.join(path), &folder, reach);
+        for path in ["report.html", "build/report.html", "build/../report.html"] {
+            assert!(inside(path, Reach::Output), "{path}");
+        }
+        assert!(inside(".git/schema.cql", Reach::Input));
+        for path in [
+            "../profile",
+            "/etc/passwd",
+            "link.html",
+            "dangling.html",
+            "up/new.html",
+            ".git/config",
+            ".envrc",
+            "no/such/folder",
+        ] {
+            assert!(!inside(path, Reach::Output), "{path}");
+        }
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Settings {
     judging: Judging,
     /// The file that `judging` comes from.
     file: PathBuf,
+    /// Whether it was found, and not named.
+    is_found: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +108,9 @@ impl Sources {
             })
             .collect();
         let origin_file = path.unwrap_or_default();
+        if folder.is_some() {
+            self.check_found(&command, &from_file, &origin_file)?;
+        }
         let matches = command
             .clone()
             .try_get_matches_from(self.with(&command, &from_file))
@@ -116,6 +121,7 @@ impl Sources {
             list,
             judging,
             file: origin_file,
+            is_found: folder.is_some(),
         };
         Ok((typed, settings))
     }
@@ -139,6 +145,27 @@ impl Sources {
         }
         let home = std::env::home_dir();
         found::upwards(&std::env::current_dir().ok()?, home.as_deref())
+    }
+
+    /// Whether a file that was found may set what would be in force.
+    fn check_found(&self, command: &Command, entries: &[FileEntry], file: &Path) -> anyhow::Result<()> {
+        let chosen = self
+            .place_of_command(command)
+            .and_then(|at| self.arguments.get(at));
+        let is_in_force = |entry: &&FileEntry| {
+            let table = entry.table.as_deref();
+            table.is_none() || table == chosen.and_then(|name| name.to_str())
+        };
+        let checked = entries
+            .iter()
+            .filter(is_in_force)
+            .map(|entry| found::check(entry, file));
+        let refused: Vec<_> = checked.filter_map(Result::err).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let error = || SettingsFaults::of_lines(refused).into();
+        Err(self.wish_for_help(command).map_or_else(error, Into::into))
     }
 
     /// The value that was typed last for a flag, as far as can be said before anything is parsed.
@@ -307,11 +334,52 @@ impl Settings {
         changes
     }
 
-    /// Logs which file they come from, if there is one.
+    /// Logs which file they come from, if there is one. One that nobody named is named here, with what it changes.
     pub(super) fn log_file(&self) {
-        if self.file != Path::new("") {
+        if let Some(notice) = self.notice() {
+            tracing::info!("{notice}");
+        } else if self.file != Path::new("") {
             tracing::debug!(file = %self.file.display(), "settings read");
         }
+    }
+
+    /// Names a file that was found, if it changes anything, and what it changes.
+    pub(super) fn notice(&self) -> Option<String> {
+        let changed = self.changed_by_file();
+        let file = self.file.display().to_string();
+        (self.is_found && !changed.is_empty()).then(|| {
+            format!(
+                "Settings of {} are in force: {}.",
+                file.escape_debug(),
+                changed.join(", ")
+            )
+        })
+    }
+
+    /// What the file has changed.
+    fn changed_by_file(&self) -> Vec<String> {
+        let Judging {
+            settings,
+            acceptances,
+        } = &self.judging;
+        let of_file = |setting: &&Setting| matches!(setting.origin, SettingOrigin::File(_));
+        let mut changed: Vec<_> = self
+            .list
+            .iter()
+            .filter(of_file)
+            .map(|setting| setting.key.clone())
+            .collect();
+        let thresholds = settings
+            .thresholds
+            .keys()
+            .map(|(rule, name)| format!("{rule}.{name}"));
+        changed.extend(thresholds);
+        let severities = settings.severities.iter();
+        changed.extend(severities.map(|(rule, severity)| format!("{rule} = {severity}")));
+        if !acceptances.is_empty() {
+            changed.push(format!("accept ({})", acceptances.len()));
+        }
+        changed
     }
 
     /// How windows are judged.

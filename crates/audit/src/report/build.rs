@@ -71,6 +71,7 @@ impl Report {
         coverage.notices.extend(summary::overflow(&coverage, &patterns));
         coverage.notices.extend(unwatched(window));
         coverage.notices.extend(judgement.unwritten.sentence());
+        coverage.notices.extend(switched_off(&judgement.off));
         Self {
             format: FORMAT,
             notices: coverage.notices.clone(),
@@ -146,6 +147,18 @@ const MOST_GAPS: usize = 5;
 const MOST_INTERVALS: usize = 100;
 
 /// Says when no source watched; nothing where one always did.
+/// What nobody would miss otherwise.
+fn switched_off(rules: &[&str]) -> Option<String> {
+    let off = number::plural(rules.len() as u64, "rule is", "rules are");
+    let notice = || {
+        format!(
+            "{off} off in the settings, and found nothing here: {}.",
+            rules.join(", ")
+        )
+    };
+    (!rules.is_empty()).then(notice)
+}
+
 fn unwatched(window: &Window) -> Option<String> {
     let gaps = gaps(window);
     let all: f64 = window.observed.gaps().into_iter().map(Interval::seconds).sum();

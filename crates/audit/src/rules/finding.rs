@@ -255,6 +255,8 @@ pub struct Judgement {
     pub unwritten: Unwritten,
     /// The rules that were run, by their ids: all that are not switched off.
     pub rules: Vec<&'static str>,
+    /// Those that are switched off.
+    pub off: Vec<&'static str>,
 }
 
 /// Collects what rules find, and gives them their thresholds.

@@ -280,11 +280,17 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     finding::rank(&mut judgement.findings, context);
     judgement.unwritten = wish::fulfil(&mut judgement.findings, context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
+    judgement.off = switched_off(settings);
     judgement.sequences = sequences;
     judgement.thresholds.clone_from(&settings.thresholds);
     beside::put(&mut judgement.findings, context);
     example::put(&mut judgement.findings, context);
     judgement
+}
+
+fn switched_off(settings: &Settings) -> Vec<&'static str> {
+    let ids = RULES.iter().map(|rule| rule.about().id);
+    ids.filter(|id| !settings.runs(id)).collect()
 }
 
 /// Judges definitions alone, those of all keyspaces: every rule is run on traffic of which there is none, so that
@@ -299,6 +305,7 @@ pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
     let mut judgement = found.ranked(&context);
     example::put(&mut judgement.findings, &context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
+    judgement.off = switched_off(settings);
     judgement
 }
 
