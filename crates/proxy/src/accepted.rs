@@ -9,6 +9,7 @@ use super::{
     Drain, Policy, Proxy, Route,
     admission::ConnectionPermit,
     keepalive,
+    own::OwnConnection,
     proxy_header::{self, HeaderFault, Origin},
     refusal::{self, LimitReached, RefusalReason},
     session::Session,
@@ -48,6 +49,7 @@ impl Accepted {
         proxy: Proxy,
         drain: Drain,
     ) -> Option<(Session, Socket, Socket)> {
+        let own = self.not_of_cqlens(&proxy)?;
         let (accepted, permit) = self.admit(permit, &proxy, &drain).await?;
         let Self {
             socket,
@@ -67,21 +69,23 @@ impl Accepted {
             Socket::Plain(_) => Encryption::Plain,
         });
         let header = policy.send_proxy_protocol.then(|| origin.header(destination));
-        let upstream = match socket::connect_upstream(&connection, &route, &policy, header, &proxy).await {
-            Ok(upstream) => upstream,
-            Err(error) => {
-                let reason = match error {
-                    UpstreamError::Logged => return None,
-                    UpstreamError::NoDescriptor => RefusalReason::NoDescriptor,
-                    UpstreamError::Down(outage) => RefusalReason::UpstreamDown(outage),
-                };
-                match client {
-                    Socket::Plain(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
-                    Socket::Tls(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
+        let (upstream, opened) =
+            match socket::connect_upstream(&connection, &route, &policy, header, &proxy).await {
+                Ok(opened) => opened,
+                Err(error) => {
+                    let reason = match error {
+                        UpstreamError::Logged => return None,
+                        UpstreamError::NoDescriptor => RefusalReason::NoDescriptor,
+                        UpstreamError::Own(own) => RefusalReason::OwnUpstream(own),
+                        UpstreamError::Down(outage) => RefusalReason::UpstreamDown(outage),
+                    };
+                    match client {
+                        Socket::Plain(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
+                        Socket::Tls(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
+                    }
+                    return None;
                 }
-                return None;
-            }
-        };
+            };
         let local_addr = match (&proxy.transparent, upstream.tcp().local_addr()) {
             (Some(transparent), Ok(address)) => Some(Box::new(transparent.local_upstream_addr(address))),
             _ => None,
@@ -94,8 +98,19 @@ impl Accepted {
             route,
             _permit: permit,
             _local_addr: local_addr,
+            _own: Box::new([own, opened]),
         };
         Some((session, client, upstream))
+    }
+
+    /// Notes the connection, unless cqlens itself has opened it: then there is nothing to answer, and `None` is
+    /// returned; it has been logged.
+    fn not_of_cqlens(&self, proxy: &Proxy) -> Option<Option<OwnConnection>> {
+        let noted = proxy.admission.own_sockets().accepted(&self.socket);
+        let refuse = |address| {
+            proxy.record_refusal(self.origin.client, &RefusalReason::OwnConnection(address));
+        };
+        noted.map_err(refuse).ok()
     }
 
     /// Finds out who the client is, and counts the connection for it if its limits allow. Returns `None` if

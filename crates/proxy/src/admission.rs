@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::{
     Policy,
     notices::{Notice, Notices},
+    own::OwnSockets,
     rate::RateBucket,
     refusal::{LimitReached, Refusals},
     upstream_health::UpstreamHealth,
@@ -101,6 +102,11 @@ impl AdmissionControl {
         self.0.policy.store(Arc::new(policy));
     }
 
+    /// The listeners and connections of the process.
+    pub fn own_sockets(&self) -> &OwnSockets {
+        self.0.upstreams.own()
+    }
+
     /// How many connections of clients are open.
     pub fn open(&self) -> usize {
         self.0.open.load(Ordering::Relaxed)
@@ -144,6 +150,10 @@ impl ListenerAdmission {
 
     pub(super) fn refusals(&self) -> &Refusals {
         &self.control.0.refusals
+    }
+
+    pub(super) fn own_sockets(&self) -> &OwnSockets {
+        self.control.own_sockets()
     }
 
     pub(super) fn notices(&self) -> &Notices {

@@ -33,6 +33,8 @@ impl Proxy {
         drain: Drain,
         workers: Workers,
     ) -> Drained {
+        // Before the first client: none must be led back here.
+        let own = self.admission.own_sockets().listening(&listener);
         let (alive, all_done) = drain::counter();
         let errors = AcceptErrors::default();
         let serve = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), &workers);
@@ -50,7 +52,7 @@ impl Proxy {
             backlog::empty(&listener, serve, &errors).await;
         }
         // Clients that connect from now on are refused, not left waiting.
-        drop((listener, alive));
+        drop((listener, own, alive));
         drain.wait_for(all_done).await
     }
 

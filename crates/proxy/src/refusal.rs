@@ -76,6 +76,25 @@ pub(super) struct LimitReached {
     pub(super) whose: &'static str,
 }
 
+/// The address of a node that leads back to cqlens.
+#[derive(Debug)]
+pub(super) struct OwnUpstream {
+    /// The node, as `host:port`.
+    pub(super) upstream: String,
+    pub(super) address: SocketAddr,
+}
+
+impl fmt::Display for OwnUpstream {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, address } = self;
+        write!(
+            out,
+            "the address of the node, {upstream}, leads back to a listener of cqlens ({address}); correct it in \
+             the settings of cqlens (upstream), or in the node's cassandra.yaml (broadcast_rpc_address)"
+        )
+    }
+}
+
 /// Why a client is refused. Its text is the message that the client gets.
 #[derive(Debug)]
 pub(super) enum RefusalReason {
@@ -86,6 +105,10 @@ pub(super) enum RefusalReason {
     NoProxyHeader(String),
     /// Its original destination is not known, or leads back here.
     NoDestination(NoDestination),
+    /// The node's address leads back to cqlens.
+    OwnUpstream(OwnUpstream),
+    /// It is a connection of cqlens itself, to this address.
+    OwnConnection(SocketAddr),
     /// The node accepts no connections.
     UpstreamDown(Outage),
     /// The client has not logged in within this time.
@@ -100,6 +123,7 @@ impl RefusalReason {
             Self::NoProxyHeader(_) => Refusal::ProxyHeader,
             Self::NoDestination(NoDestination::NotRedirected(_)) => Refusal::Destination,
             Self::NoDestination(NoDestination::Loop(_)) => Refusal::Loop,
+            Self::OwnUpstream(_) | Self::OwnConnection(_) => Refusal::Loop,
             Self::UpstreamDown(_) => Refusal::UpstreamDown,
             Self::NoLogin(_) => Refusal::LoginTimeout,
         }
@@ -122,6 +146,15 @@ impl fmt::Display for RefusalReason {
             }
             Self::NoDestination(why) => {
                 return write!(out, "cqlens refuses the connection: {why}");
+            }
+            Self::OwnUpstream(own) => {
+                return write!(out, "cqlens refuses the connection: {own}");
+            }
+            Self::OwnConnection(address) => {
+                return write!(
+                    out,
+                    "cqlens refuses the connection: it is cqlens' own connection to {address}, which leads back to cqlens"
+                );
             }
             Self::UpstreamDown(outage) => {
                 return write!(out, "cqlens refuses the connection: {outage}");

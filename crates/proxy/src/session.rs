@@ -20,6 +20,7 @@ use super::{
     idle,
     login::LoginDeadline,
     notices::Notice,
+    own::OwnConnection,
     pump::{Ended, FailedSide},
     refusal::RefusalReason,
     rewrite_mode::{RewriteAddresses, RewriteMode, Verbatim},
@@ -42,6 +43,8 @@ pub(super) struct Session {
     pub(super) _permit: ConnectionPermit,
     /// Boxed, because only a transparent proxy needs one.
     pub(super) _local_addr: Option<Box<LocalUpstreamAddr>>,
+    /// By which a connection of cqlens to itself is found: those of the client and of the node.
+    pub(super) _own: Box<[Option<OwnConnection>; 2]>,
 }
 
 impl Session {

@@ -3,7 +3,7 @@
 //! Which of the two is decided once for each connection. The pumps are compiled for each, so that plain
 //! connections pay nothing for TLS.
 
-use std::{io, sync::atomic::AtomicBool};
+use std::{io, net::SocketAddr, sync::atomic::AtomicBool};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -14,7 +14,8 @@ use tokio::{
 use super::{
     Drain, Policy, Proxy, Route, keepalive,
     notices::Notice,
-    refusal,
+    own::OwnConnection,
+    refusal::{self, OwnUpstream},
     upstream_health::{ConnectError, Outage},
 };
 use crate::{
@@ -55,6 +56,8 @@ pub(super) enum UpstreamError {
     NoDescriptor,
     /// The upstream is known to accept no connections, and was not tried.
     Down(Outage),
+    /// The upstream's address leads back to cqlens.
+    Own(OwnUpstream),
 }
 
 /// A socket that can be read and written at the same time.
@@ -154,13 +157,14 @@ pub(super) async fn connect_upstream(
     policy: &Policy,
     header: Option<Vec<u8>>,
     proxy: &Proxy,
-) -> Result<Socket, UpstreamError> {
+) -> Result<(Socket, Option<OwnConnection>), UpstreamError> {
     let deadline = Instant::now() + route.connect_timeout;
     let notices = proxy.admission.notices();
     let upstreams = proxy.admission.upstreams();
     let mut upstream = match upstreams.connect(&route.upstream, deadline).await {
         Ok(upstream) => upstream,
         Err(ConnectError::Down(outage)) => return Err(UpstreamError::Down(outage)),
+        Err(ConnectError::Own(address)) => return Err(own_upstream(route, address)),
         Err(ConnectError::Failed(error)) if refusal::is_out_of_descriptors(&error) => {
             return Err(UpstreamError::NoDescriptor);
         }
@@ -172,6 +176,8 @@ pub(super) async fn connect_upstream(
             return Err(UpstreamError::Logged);
         }
     };
+    let own = proxy.admission.own_sockets().opened(&upstream);
+    let own = own.map_err(|address| own_upstream(route, address))?;
     if let Err(error) = prepare(&mut upstream, policy, header).await {
         tracing::debug!(upstream = %route.upstream, %error, "upstream has disconnected");
         return Err(UpstreamError::Logged);
@@ -180,10 +186,10 @@ pub(super) async fn connect_upstream(
         connection.reaches(address);
     }
     let Some(connector) = &route.upstream_tls else {
-        return Ok(Socket::Plain(upstream));
+        return Ok((Socket::Plain(upstream), own));
     };
     match timeout_at(deadline, connector.connect(upstream)).await {
-        Ok(stream) => Ok(Socket::Tls(stream)),
+        Ok(stream) => Ok((Socket::Tls(stream), own)),
         Err(error) => {
             notices.say(Notice::UpstreamTls, || {
                 tracing::warn!(connection = connection.id.0, client = %connection.client, upstream = %route.upstream, %error,
@@ -193,6 +199,13 @@ pub(super) async fn connect_upstream(
             Err(UpstreamError::Logged)
         }
     }
+}
+
+fn own_upstream(route: &Route, address: SocketAddr) -> UpstreamError {
+    UpstreamError::Own(OwnUpstream {
+        upstream: route.upstream.clone(),
+        address,
+    })
 }
 
 async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u8>>) -> io::Result<()> {

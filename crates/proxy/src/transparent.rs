@@ -179,7 +179,7 @@ impl Drop for LocalUpstreamAddr {
 /// The original destination by connection tracking; none if the connection was not redirected, or not by a
 /// rule that connection tracking knows.
 #[cfg(target_os = "linux")]
-fn original_destination(client: &TcpStream) -> Option<SocketAddr> {
+pub(super) fn original_destination(client: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(client);
     let version_6 = || socket.original_dst_v6().ok()?.as_socket();
     // A socket of version 6 may carry version 4.
@@ -188,7 +188,7 @@ fn original_destination(client: &TcpStream) -> Option<SocketAddr> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn original_destination(_client: &TcpStream) -> Option<SocketAddr> {
+pub(super) fn original_destination(_client: &TcpStream) -> Option<SocketAddr> {
     None
 }
 
@@ -198,7 +198,7 @@ pub fn is_local(address: IpAddr) -> bool {
 }
 
 /// An address of version 4, however it is written.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

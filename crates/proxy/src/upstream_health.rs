@@ -8,9 +8,10 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    error, fmt,
     hash::{BuildHasher, RandomState},
     io,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -20,7 +21,7 @@ use std::{
 
 use tokio::{net::TcpStream, time::Instant};
 
-use super::resolve::Resolver;
+use super::{own::OwnSockets, resolve::Resolver};
 use crate::{
     throttle::{INTERVAL, Throttle},
     timers::{sleep, timeout_at},
@@ -51,6 +52,8 @@ struct HealthTable {
     /// The size of the table: where it is 0, a connection costs one load.
     unhealthy: AtomicUsize,
     resolver: Resolver,
+    /// What a node's address must not be.
+    own: OwnSockets,
     table: Mutex<HashMap<String, NodeHealth>>,
     changes: Throttle,
 }
@@ -60,6 +63,7 @@ impl Default for HealthTable {
         Self {
             unhealthy: AtomicUsize::new(0),
             resolver: Resolver::default(),
+            own: OwnSockets::default(),
             table: Mutex::default(),
             changes: Throttle::with_first(CHANGES),
         }
@@ -95,9 +99,23 @@ pub(super) struct Outage {
 pub(super) enum ConnectError {
     /// The node is down, and was not tried.
     Down(Outage),
+    /// The node's address is one of cqlens' own listeners, and was not tried.
+    Own(SocketAddr),
     /// The node was tried.
     Failed(io::Error),
 }
+
+/// The address of a node that is one of cqlens' own listeners.
+#[derive(Debug, Clone, Copy)]
+struct OwnAddress(SocketAddr);
+
+impl fmt::Display for OwnAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} is a listener of cqlens itself", self.0)
+    }
+}
+
+impl error::Error for OwnAddress {}
 
 /// What a connection changes in the health of a node, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +153,10 @@ impl UpstreamHealth {
                 Ok(stream)
             }
             Err(error) => {
+                let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+                if let Some(OwnAddress(address)) = inner {
+                    return Err(ConnectError::Own(*address));
+                }
                 if begun.elapsed() >= SLOW {
                     let change = self.failed(upstream, error.kind());
                     self.say(upstream, change);
@@ -152,7 +174,19 @@ impl UpstreamHealth {
 
     async fn try_connect(&self, upstream: &str) -> io::Result<TcpStream> {
         let addresses = self.0.resolver.resolve(upstream).await?;
-        TcpStream::connect(&*addresses).await
+        let (own, others): (Vec<_>, Vec<_>) = addresses
+            .iter()
+            .copied()
+            .partition(|address| self.own().listens_at(*address));
+        match own.first() {
+            Some(address) if others.is_empty() => Err(io::Error::other(OwnAddress(*address))),
+            _ => TcpStream::connect(&*others).await,
+        }
+    }
+
+    /// The listeners and connections of the process.
+    pub(super) fn own(&self) -> &OwnSockets {
+        &self.0.own
     }
 
     /// The nodes that are down.
@@ -296,6 +330,7 @@ fn jittered(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const LOST: io::ErrorKind = io::ErrorKind::TimedOut;
@@ -323,6 +358,24 @@ mod tests {
         assert_eq!((upstreams.outage("b:1"), upstreams.outages().len()), (None, 1));
         assert!(matches!(upstreams.accepted("a:1"), HealthChange::IsBack(_)));
         assert_eq!((upstreams.outage("a:1"), upstreams.outages().len()), (None, 0));
+    }
+
+    #[tokio::test]
+    async fn a_listener_of_cqlens_is_no_node_however_it_is_named() {
+        let upstreams = UpstreamHealth::default();
+        let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _own = upstreams.own().listening(&listener);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for host in ["127.0.0.1", "127.0.0.9", "0.0.0.0", "[::ffff:127.0.0.1]"] {
+            let upstream = format!("{host}:{port}");
+            let refused = upstreams.connect(&upstream, deadline).await;
+            assert!(
+                matches!(refused, Err(ConnectError::Own(_))),
+                "{upstream}: {refused:?}"
+            );
+        }
+        assert_eq!(upstreams.outages(), []);
     }
 
     #[test]
