@@ -115,6 +115,9 @@ pub(super) struct ObserverArgs {
     #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory,
         hide_short_help = true, help_heading = "Resources")]
     memory: Size,
+    /// Whether requests are recorded or copied beside the audit, which takes part of this memory.
+    #[arg(skip)]
+    pub(super) is_rehearsed: bool,
     /// Processor time for relating statements, in per cent of one core
     ///
     /// cqlens identifies statements that belong together: client-side joins, walks over buckets, copies of rows. If
@@ -220,7 +223,11 @@ impl ObserverArgs {
     }
 
     fn memory(&self) -> Memory {
-        Memory::of(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+        let budget = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
+        match self.is_rehearsed {
+            true => Memory::with_rehearsal(budget),
+            false => Memory::of(budget),
+        }
     }
 
     /// How much one window holds: the one being filled, and the one with everything since the start.

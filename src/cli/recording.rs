@@ -9,7 +9,8 @@ use std::{
 use anyhow::Context;
 
 use super::config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off};
-use cqlens_audit::{number, pulse::Pulse};
+use crate::sink;
+use cqlens_audit::{memory::Part, number, pulse::Pulse};
 use cqlens_rehearse::{
     digest::DigestKey,
     left_out::{LeftOut, LeftOutCounts},
@@ -59,10 +60,10 @@ impl RecordArgs {
 /// Makes the folder of a recording, for its owner alone, before anything else is put into it.
 ///
 /// # Errors
-/// A folder that cannot be made.
+/// A folder that cannot be made, a link of another user to it.
 pub(super) fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    recording::make_folder(folder)
-        .with_context(|| format!("cannot write a recording to {}", folder.display()))
+    let resolved = sink::resolve(folder).and_then(|resolved| recording::make_folder(&resolved));
+    resolved.with_context(|| format!("cannot write a recording to {}", folder.display()))
 }
 
 /// Where the windows of a recording go.
@@ -77,8 +78,8 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins one of `source`, of exchanges whose digests have `key`; `left_out` counts what does not become one. With
-    /// `waits`, exchanges wait for the thread that writes.
+    /// Begins one of `source`, of exchanges whose digests have `key`; `left_out` counts what does not become one,
+    /// `memory` what waits. With `waits`, exchanges wait for the thread that writes.
     ///
     /// # Errors
     /// A folder that cannot be made, a thread that cannot be had.
@@ -88,10 +89,13 @@ impl Recording {
         source: &str,
         key: DigestKey,
         left_out: &Arc<LeftOutCounts>,
+        memory: &Part,
         waits: bool,
     ) -> anyhow::Result<Self> {
+        let context = || format!("cannot write a recording to {}", folder.display());
         let settings = Settings {
-            folder: folder.to_owned(),
+            // Nobody exchanges a link meanwhile.
+            folder: sink::resolve(folder).with_context(context)?,
             source: source.to_owned(),
             values: match args.record_values {
                 true => RecordedValues::Clear,
@@ -100,9 +104,8 @@ impl Recording {
             digest_key: key,
             limits: args.limits(),
         };
-        let context = || format!("cannot write a recording to {}", folder.display());
         let writer = RecordingWriter::open(settings).with_context(context)?;
-        let recorder = Recorder::start(writer, Arc::clone(left_out), waits).context("no recorder")?;
+        let recorder = Recorder::start(writer, Arc::clone(left_out), memory, waits).context("no recorder")?;
         if args.record_values {
             tracing::warn!(folder = %folder.display(), "\
                 values are recorded in clear text, readable by anyone who can read the files");
@@ -148,4 +151,34 @@ impl Recording {
 
 fn reason(why: LeftOut, count: u64) -> String {
     format!("{} {}", number::count(count), why.name())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{
+        fs,
+        os::unix::fs::{lchown, symlink},
+    };
+
+    use super::*;
+
+    /// In a folder where others may write, such as `/tmp`.
+    #[test]
+    fn a_recording_does_not_follow_a_link_of_another_user() {
+        // Nobody else can make links of others.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (shared, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = shared.path().join("recording");
+        symlink(victim.path(), &link).unwrap();
+        make_folder(&link).unwrap();
+        lchown(&link, Some(65534), Some(65534)).unwrap();
+        for folder in [link.clone(), link.join("inside")] {
+            let refused = format!("{:#}", make_folder(&folder).unwrap_err());
+            assert!(refused.contains("is a symbolic link of user 65534"), "{refused}");
+        }
+        assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 0);
+    }
 }

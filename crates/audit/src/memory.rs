@@ -44,10 +44,13 @@ pub enum Use {
     Report,
     /// Windows that wait to be written.
     Writer,
+    /// Requests on their way to a second cluster or into a recording, and what is known of both. Other uses leave it a
+    /// quarter of the budget of a process that has it.
+    Rehearsal,
 }
 
-/// Each use with its name in reports and in `/readyz`, and its share in 32nds of the budget.
-const USES: [(Use, &str, usize); 10] = [
+/// Each use with its name in reports and in `/readyz`, and its share in 32nds of the budget, or of what is left of it.
+const USES: [(Use, &str, usize); 11] = [
     (Use::Queue, "queue", 5),
     (Use::Connections, "connections", 5),
     (Use::Deferred, "deferred", 1),
@@ -58,6 +61,7 @@ const USES: [(Use, &str, usize); 10] = [
     (Use::Window, "window", 4),
     (Use::Report, "report", 4),
     (Use::Writer, "writer", 2),
+    (Use::Rehearsal, "rehearsal", 0),
 ];
 
 impl Default for Memory {
@@ -75,7 +79,19 @@ impl Memory {
 
     /// A budget of so many bytes.
     pub fn of(budget: usize) -> Self {
-        let parts = USES.map(|(_, name, share)| Part::new(name, budget / 32 * share));
+        Self::divided(budget, 0)
+    }
+
+    /// A budget of so many bytes, a quarter of it for a rehearsal.
+    pub fn with_rehearsal(budget: usize) -> Self {
+        Self::divided(budget, budget / 4)
+    }
+
+    fn divided(budget: usize, rehearsal: usize) -> Self {
+        let parts = USES.map(|(of, name, share)| match of {
+            Use::Rehearsal => Part::new(name, rehearsal),
+            _ => Part::new(name, (budget - rehearsal) / 32 * share),
+        });
         Self {
             budget,
             parts: Arc::new(parts),
@@ -104,7 +120,8 @@ impl Memory {
 
     /// How much of the budget is in use, and by what.
     pub fn status(&self) -> MemoryStatus {
-        let parts: Vec<_> = self.parts.iter().map(Part::status).collect();
+        let parts = self.parts.iter().filter(|part| part.limit() > 0);
+        let parts: Vec<_> = parts.map(Part::status).collect();
         MemoryStatus {
             budget_bytes: self.budget,
             used_bytes: parts.iter().map(|part| part.used_bytes).sum(),
@@ -228,9 +245,19 @@ mod tests {
         for (place, (of, _, _)) in USES.iter().enumerate() {
             assert_eq!(*of as usize, place);
         }
-        let status = Memory::of(64 << 20).status();
-        let limits: usize = status.parts.iter().map(|part| part.limit_bytes).sum();
-        assert_eq!((status.budget_bytes, limits), (64 << 20, 64 << 20));
+        for memory in [Memory::of(64 << 20), Memory::with_rehearsal(64 << 20)] {
+            let status = memory.status();
+            let limits: usize = status.parts.iter().map(|part| part.limit_bytes).sum();
+            assert_eq!((status.budget_bytes, limits), (64 << 20, 64 << 20));
+        }
+    }
+
+    #[test]
+    fn a_rehearsal_has_a_quarter_if_there_is_one() {
+        let limit = |memory: Memory| memory.part(Use::Rehearsal).limit();
+        assert_eq!(limit(Memory::of(64 << 20)), 0);
+        assert_eq!(limit(Memory::with_rehearsal(64 << 20)), 16 << 20);
+        assert_eq!(Memory::of(64 << 20).status().parts.len(), USES.len() - 1);
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct RowsDigest {
 /// Columns that are digested one by one.
 pub const MOST_COLUMNS: usize = 64;
 
+/// Bytes of the names and types of columns as they stand in a response; those of one that has more are not kept.
+const MOST_COLUMN_BYTES: usize = 32 << 10;
+
 impl ResponseDigest {
     /// The digest of a response.
     pub fn of(response: &Response<'_>, key: DigestKey, types: &mut ColumnTypesCache) -> Self {
@@ -63,7 +66,27 @@ impl ResponseDigest {
     }
 }
 
+impl ResponseDigest {
+    /// What it takes up, about.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.weight(),
+            _ => size_of::<Self>(),
+        }
+    }
+}
+
 impl RowsDigest {
+    /// What it takes up, about, were its column types its own.
+    pub(crate) fn weight(&self) -> usize {
+        let types = self.column_types.iter().flat_map(|types| types.iter());
+        let of_column = |(name, column_type): &(String, String)| {
+            name.len() + column_type.len() + size_of::<(String, String)>()
+        };
+        let types: usize = types.map(of_column).sum();
+        size_of::<ResponseDigest>() + size_of::<u128>() * self.columns.len() + types
+    }
+
     /// The digest of a page of rows; rows after one that cannot be read are left out.
     pub fn of(rows: &Rows<'_>, key: DigestKey, types: &mut ColumnTypesCache) -> Self {
         let mut digester = RowsDigester::new(key);
@@ -103,7 +126,9 @@ impl RowsDigester {
             }
         }
         if digest.column_types.is_none() {
-            digest.column_types = rows.metadata.columns.map(|columns| types.of(columns));
+            let columns = rows.metadata.columns;
+            let columns = columns.filter(|columns| columns.as_bytes().len() <= MOST_COLUMN_BYTES);
+            digest.column_types = columns.map(|columns| types.of(columns));
         }
         digest.count += rows.len() as u64;
         digest.has_more = rows.metadata.paging_state.is_some();

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod budget;
 pub mod column_types;
 pub mod compare;
 pub mod convert;

@@ -9,7 +9,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -23,6 +23,7 @@ use tokio::{
 };
 
 use crate::{
+    budget::Share,
     compare::{Comparison, ComparisonAbout, report},
     exchange::{Effect, RecordedExchange},
     observe::TakeExchange,
@@ -68,7 +69,7 @@ pub struct Shadow {
 struct Shared {
     is_on: AtomicBool,
     share: f64,
-    waiting_bytes: AtomicUsize,
+    waiting_bytes: Share,
     queue_full: AtomicU64,
     not_sampled: AtomicU64,
     /// When a write was last lost on its way here, in microseconds since 1970; 0: never.
@@ -79,7 +80,6 @@ struct Shared {
 
 /// Exchanges that wait for the shadow's thread.
 const MOST_WAITING: usize = 10_000;
-const MOST_WAITING_BYTES: usize = 64 << 20;
 /// The interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
@@ -99,7 +99,7 @@ impl Shadow {
         let shared = Arc::new(Shared {
             is_on: AtomicBool::new(true),
             share: settings.share,
-            waiting_bytes: AtomicUsize::new(0),
+            waiting_bytes: Share::of(&settings.rehearsal.memory, 4),
             queue_full: AtomicU64::new(0),
             not_sampled: AtomicU64::new(0),
             lost_write_us: AtomicI64::new(0),
@@ -180,16 +180,14 @@ impl TakeExchange for Shadow {
             return;
         }
         let bytes = weight(exchange);
-        let before = shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let has_room = before + bytes <= MOST_WAITING_BYTES;
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = sender
-            .as_ref()
-            .is_some_and(|sender| has_room && sender.try_send(Arc::clone(exchange)).is_ok());
-        if taken {
-            return;
+        if shared.waiting_bytes.try_take(bytes) {
+            let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = |sender: &Sender<_>| sender.try_send(Arc::clone(exchange)).is_ok();
+            if sender.as_ref().is_some_and(sent) {
+                return;
+            }
+            shared.waiting_bytes.give_back(bytes);
         }
-        shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         shared.queue_full.fetch_add(1, Ordering::Relaxed);
         if !is_read {
             shared.lost_write_us.store(exchange.at_us, Ordering::Relaxed);
@@ -227,6 +225,7 @@ impl ShadowThread {
             None => First::Recorded,
         };
         let other = Target::open(settings.other.clone());
+        let statements = StatementCache::within(&settings.rehearsal.memory);
         Self {
             rehearsal: Rehearsal::new(settings.rehearsal.clone(), first, other),
             rate: Rate::new(settings.most_per_second),
@@ -234,7 +233,7 @@ impl ShadowThread {
             shared,
             pulse,
             publish,
-            statements: StatementCache::default(),
+            statements,
             started: Timestamp::now(),
             lost_write_us: 0,
         }
@@ -276,9 +275,7 @@ impl ShadowThread {
 
     /// Sends an exchange, or counts why not.
     fn consider(&mut self, exchange: Arc<RecordedExchange>) {
-        self.shared
-            .waiting_bytes
-            .fetch_sub(weight(&exchange), Ordering::Relaxed);
+        self.shared.waiting_bytes.give_back(weight(&exchange));
         let lost = self.shared.lost_write_us.load(Ordering::Relaxed);
         if lost != self.lost_write_us {
             self.lost_write_us = lost;

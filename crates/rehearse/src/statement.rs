@@ -5,13 +5,17 @@ use std::{
     sync::Arc,
 };
 
+use cqlens_audit::memory::Part;
 use cqlens_cql::syntax::{
     Template,
     ast::{Body, Comparand, Dropped, Modification, Name, QualifiedName, Select, Selection, Statement, Term},
     parse,
 };
 
-use crate::effect::Action;
+use crate::{
+    budget::{Share, separate},
+    effect::Action,
+};
 
 /// What a text says, apart from its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,19 +49,32 @@ impl Unstable {
 }
 
 /// The facts of texts, each parsed once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StatementCache {
     facts: HashMap<Arc<str>, Arc<StatementFacts>>,
     /// Of the texts and what is known of them, about.
-    bytes: usize,
+    share: Share,
+}
+
+impl Default for StatementCache {
+    fn default() -> Self {
+        Self::within(&separate())
+    }
 }
 
 impl StatementCache {
     /// More texts than applications have statements: all are forgotten where there are more.
     const MOST: usize = 10_000;
-    const MOST_BYTES: usize = 8 << 20;
     /// Beside the text, its shape and its names.
     const EACH: usize = 512;
+
+    /// None yet, in a part of the budget.
+    pub fn within(part: &Part) -> Self {
+        Self {
+            facts: HashMap::new(),
+            share: Share::of(part, 16),
+        }
+    }
 
     /// The facts of a text.
     pub fn facts(&mut self, cql: &Arc<str>) -> Arc<StatementFacts> {
@@ -67,14 +84,15 @@ impl StatementCache {
         let facts = Arc::new(StatementFacts::of(cql));
         let bytes = Self::EACH + 3 * cql.len();
         // A long one would make others go.
-        if bytes > Self::MOST_BYTES / 8 {
+        if bytes > self.share.limit() / 8 {
             return facts;
         }
-        if self.facts.len() >= Self::MOST || self.bytes + bytes > Self::MOST_BYTES {
+        self.share.take(bytes);
+        if self.facts.len() >= Self::MOST || self.share.is_over() {
+            self.share.count_evicted(self.facts.len());
             self.facts.clear();
-            self.bytes = 0;
+            self.share.give_back(self.share.used() - bytes);
         }
-        self.bytes += bytes;
         self.facts.insert(Arc::clone(cql), Arc::clone(&facts));
         facts
     }
@@ -246,17 +264,21 @@ mod tests {
 
     #[test]
     fn texts_are_kept_up_to_a_number_of_bytes() {
-        let mut cache = StatementCache::default();
-        let long = "a".repeat(StatementCache::MOST_BYTES / 64);
+        let part = Part::new("rehearsal", 16 << 20);
+        let mut cache = StatementCache::within(&part);
+        let long = "a".repeat(16 << 10);
         for number in 0..100 {
             cache.facts(&format!("SELECT {number} '{long}").into());
             let kept: usize = cache.facts.keys().map(|cql| cql.len()).sum();
-            assert!(kept <= cache.bytes && cache.bytes <= StatementCache::MOST_BYTES);
+            assert!(kept <= part.used() && part.used() <= 1 << 20);
         }
         assert!(!cache.facts.is_empty());
         let kept = cache.facts.len();
-        cache.facts(&"b".repeat(StatementCache::MOST_BYTES).into());
+        cache.facts(&"b".repeat(1 << 20).into());
         assert_eq!(cache.facts.len(), kept);
+        assert!(part.evicted() > 0);
+        drop(cache);
+        assert_eq!(part.used(), 0);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::{
 
 use cqlens_proto::message::{BatchKind, Consistency, SerialConsistency};
 use cqlens_rehearse::{
+    budget::separate,
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{
         Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
@@ -388,7 +389,7 @@ fn what_a_recorder_takes_is_written_and_what_it_has_no_room_for_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let writer = RecordingWriter::open(settings(folder.path(), RecordedValues::Clear, NO_LIMITS)).unwrap();
     let left_out = Arc::<LeftOutCounts>::default();
-    let recorder = Recorder::start(writer, Arc::clone(&left_out), false).unwrap();
+    let recorder = Recorder::start(writer, Arc::clone(&left_out), &separate(), false).unwrap();
     let offered = 100_000_u64;
     for number in 0..offered {
         recorder.take(&Arc::new(exchange(number)));
@@ -416,11 +417,70 @@ fn a_folder_that_goes_costs_exchanges_and_nothing_else() {
     let writer = RecordingWriter::open(settings(&path, RecordedValues::Clear, limits)).unwrap();
     fs::remove_dir(&path).unwrap();
     let left_out = Arc::<LeftOutCounts>::default();
-    let recorder = Recorder::start(writer, Arc::clone(&left_out), true).unwrap();
+    let recorder = Recorder::start(writer, Arc::clone(&left_out), &separate(), true).unwrap();
     for number in 0..10 {
         recorder.take(&Arc::new(exchange(number)));
     }
     assert!(recorder.stop(Duration::MAX));
     assert_eq!(left_out.of(LeftOut::NotWritten), 10);
     assert!(recorder.counts().is_failing);
+}
+
+/// As a recording that was passed around may be damaged, or made up.
+#[test]
+fn mutated_recordings_are_read_or_left_out_with_a_reason() {
+    const PIECES: [&[u8]; 9] = [
+        b"null",
+        b"-1",
+        b"1e308",
+        b"18446744073709551615",
+        b"[]",
+        b"{}",
+        b"\"\"",
+        b"\n",
+        b"\"DROP KEYSPACE k\"",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        settings(folder.path(), RecordedValues::Clear, NO_LIMITS),
+        &all_kinds(),
+    );
+    let path = fs::read_dir(folder.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut whole = Vec::new();
+    GzDecoder::new(fs::File::open(&path).unwrap())
+        .read_to_end(&mut whole)
+        .unwrap();
+    let header = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    // A generator of its own, so that each run tries the same.
+    let mut state = 46_u64;
+    let mut below = |limit: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % limit
+    };
+    let mut exchanges = 0;
+    for _ in 0..500 {
+        let mut text = whole.clone();
+        for _ in 0..=below(3) {
+            let at = header + below(text.len() - header);
+            let end = (at + below(12)).min(text.len());
+            let piece = PIECES[below(PIECES.len())];
+            text.splice(at..end, piece.iter().copied());
+        }
+        let mut out = GzEncoder::new(fs::File::create(&path).unwrap(), Compression::fast());
+        out.write_all(&text).unwrap();
+        out.finish().unwrap();
+        let mut reader = RecordingReader::open(&path).unwrap();
+        exchanges += reader.by_ref().count();
+        for fault in reader.faults() {
+            assert!(!fault.reason.is_empty());
+        }
+    }
+    assert!(exchanges > 500, "most of them are whole");
 }

@@ -206,3 +206,25 @@ async fn a_node_that_leaves_the_cluster_or_is_refused_gets_nothing() {
     assert_eq!(keys(&first).await, (0..KEYS).collect::<Vec<_>>());
     assert_eq!(keys(&second).await, Vec::<i32>::new());
 }
+
+/// The attack: a second cluster that announces any number of nodes.
+#[tokio::test]
+async fn of_thousands_of_announced_nodes_few_get_connections() {
+    let [first, second] = two_nodes().await;
+    // Nobody listens there.
+    let announced = (1..=2_000_u16).map(|number| {
+        let [high, low] = number.to_be_bytes();
+        Peer {
+            address: [127, 9, high, low].into(),
+            host_id: Some(cqlens_proto::types::Uuid([
+                high, low, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+            ])),
+            native: Some(([127, 9, high, low], 9).into()),
+            ..second.as_peer()
+        }
+    });
+    first.set_peers(announced.collect());
+    let target = target(&first, anywhere());
+    until(|| target.counts().nodes > 1).await;
+    assert!(target.counts().nodes <= 101, "{:?}", target.counts());
+}

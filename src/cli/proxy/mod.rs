@@ -78,6 +78,7 @@ pub(super) fn run(
         .as_deref()
         .map(schema_file::read)
         .transpose()?;
+    args.observer.is_rehearsed = args.shadow.is_set() || args.record.is_some();
     let live = Arc::new(args.observer.live(schema.clone()));
     let access = Arc::new(args.access.open()?);
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::args::Args;
 use crate::cli::recording::Recording;
-use cqlens_audit::{audit::observe::Observer, pulse::Pulse};
+use cqlens_audit::{audit::observe::Observer, memory::Part, pulse::Pulse};
 use cqlens_rehearse::{
     digest::DigestKey,
     left_out::LeftOutCounts,
@@ -27,11 +27,11 @@ impl ObservedTraffic {
     ///
     /// # Errors
     /// A recording that cannot be written.
-    pub(super) fn begin(args: &Args, name: &str, key: DigestKey) -> anyhow::Result<Self> {
+    pub(super) fn begin(args: &Args, name: &str, key: DigestKey, memory: &Part) -> anyhow::Result<Self> {
         let left_out = Arc::default();
         let folder = args.record.as_deref();
-        let recording =
-            folder.map(|folder| Recording::begin(folder, &args.record_args, name, key, &left_out, false));
+        let begin = |folder| Recording::begin(folder, &args.record_args, name, key, &left_out, memory, false);
+        let recording = folder.map(begin);
         Ok(Self {
             key,
             recording: recording.transpose()?,

@@ -18,7 +18,10 @@ use crate::{
     sink,
 };
 use cqlens_admin::ShadowOrder;
-use cqlens_audit::catalog::Live;
+use cqlens_audit::{
+    catalog::Live,
+    memory::{Part, Use},
+};
 use cqlens_client::ClientOptions;
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
 use cqlens_rehearse::{
@@ -304,7 +307,7 @@ impl ShadowArgs {
         Ok(Some(connector))
     }
 
-    fn rehearsal(&self) -> RehearsalSettings {
+    fn rehearsal(&self, memory: Part) -> RehearsalSettings {
         RehearsalSettings {
             permissions: Permissions {
                 writes: self.shadow_write_keyspaces.iter().cloned().collect(),
@@ -316,6 +319,7 @@ impl ShadowArgs {
             ask_again_after: self.shadow_ask_again_after,
             noise_share: self.shadow_noise_sample / 100.0,
             unsent_writes_count_for: Some(WRITTEN_FOR),
+            memory,
         }
     }
 }
@@ -337,6 +341,7 @@ pub(super) fn begin(
         return Ok(None);
     }
     shadow.check()?;
+    let memory = live.memory().part(Use::Rehearsal);
     let first = shadow.shadow_ask_upstream.then(|| {
         let options = control::options(args, tls);
         let contacts = control::contacts(args).points.into_iter();
@@ -344,16 +349,20 @@ pub(super) fn begin(
             let options = options(&address);
             (address, options)
         });
-        TargetSettings::new(nodes.collect(), key)
+        TargetSettings {
+            memory: memory.clone(),
+            ..TargetSettings::new(nodes.collect(), key)
+        }
     });
     let settings = ShadowSettings {
         source: name.to_owned(),
         other: TargetSettings {
             connect_to: shadow.connect_to(control::contacts(args).points, live),
+            memory: memory.clone(),
             ..TargetSettings::new(shadow.nodes()?, key)
         },
         first,
-        rehearsal: shadow.rehearsal(),
+        rehearsal: shadow.rehearsal(memory),
         share: shadow.shadow_sample / 100.0,
         keyspaces: shadow.shadow_keyspaces.iter().cloned().collect(),
         patterns: shadow.shadow_patterns.iter().cloned().collect(),

@@ -44,6 +44,7 @@ use cqlens_audit::{
     audit::{Audit, observe::Observer},
     capture::{Clock, Queue, QueueLimits},
     catalog::Live,
+    memory::Use,
     pulse::{Pulse, Runner},
 };
 use cqlens_cql::schema::Schema;
@@ -86,7 +87,8 @@ pub(super) async fn start(
     let queue = Arc::new(Queue::new(QueueLimits::of(live.memory())));
     let digest_key = DigestKey::random();
     let shadow = shadow::begin(args, tls, &name, digest_key, live)?;
-    let observed = ObservedTraffic::begin(args, &name, digest_key)?;
+    let kept = live.memory().part(Use::Rehearsal);
+    let observed = ObservedTraffic::begin(args, &name, digest_key, &kept)?;
     let observer = observed.observer(shadow.as_ref());
     let outputs = outputs.beside(shadow.clone());
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;

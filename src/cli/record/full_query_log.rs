@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use cqlens_rehearse::{
+    budget::separate,
     digest::DigestKey,
     full_query_log::{FromLog, FullQueryLog, is_dump},
     left_out::{LeftOut, LeftOutCounts},
@@ -58,7 +59,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     recording::make_folder(&args.output)?;
     let (key, left_out) = (DigestKey::random(), Arc::<LeftOutCounts>::default());
     let source = args.captures.source();
-    let recording = Recording::begin(&args.output, &args.record, &source, key, &left_out, true)?;
+    let recording = Recording::begin(
+        &args.output,
+        &args.record,
+        &source,
+        key,
+        &left_out,
+        &separate(),
+        true,
+    )?;
     let is_to_end = Arc::new(AtomicBool::new(false));
     let ended_by_signal = Arc::clone(&is_to_end);
     let end = signals::listen(PATIENCE, move |asked| {

@@ -303,6 +303,7 @@ impl Args {
             ask_again_after: self.ask_again_after,
             noise_share: self.noise_sample / 100.0,
             unsent_writes_count_for: None,
+            ..RehearsalSettings::default()
         }
     }
 

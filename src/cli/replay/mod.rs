@@ -13,7 +13,10 @@ use tokio::{
 };
 
 pub(super) use args::{Args, OutputFormat};
-use cqlens_audit::report::{ReplayEnd, ReplayPace};
+use cqlens_audit::{
+    memory::Part,
+    report::{ReplayEnd, ReplayPace},
+};
 use cqlens_client::Client;
 use cqlens_rehearse::{
     compare::{Comparison, ComparisonAbout, report},
@@ -23,7 +26,7 @@ use cqlens_rehearse::{
     rehearsal::{First, Rehearsal},
     rename::Renames,
     replay::{ReplayProgress, ReplaySettings, replay},
-    target::{Target, TargetSettings},
+    target::{Target, TargetSettings, weight},
 };
 use progress::ProgressLine;
 
@@ -120,12 +123,13 @@ async fn send(
     // Without a key in the recording nothing of it can be compared, and any will do.
     let key = recording.headers().iter().find_map(|header| header.digest_key());
     let key = key.unwrap_or(DigestKey(0));
-    let other = target(args, &args.to, key).await?;
+    let rehearsal = args.rehearsal();
+    let other = target(args, &args.to, key, &rehearsal.memory).await?;
     let first = match &*args.against {
         [] => First::Recorded,
-        nodes => First::Beside(target(args, nodes, key).await?),
+        nodes => First::Beside(target(args, nodes, key, &rehearsal.memory).await?),
     };
-    let mut rehearsal = Rehearsal::new(args.rehearsal(), first, other);
+    let mut rehearsal = Rehearsal::new(rehearsal, first, other);
     let settings = ReplaySettings {
         speed: args.speed,
         most_in_flight: args.max_in_flight.max(1).into(),
@@ -150,7 +154,7 @@ async fn send(
 }
 
 /// Connects once before anything is sent: a wrong address is a mistake, not a difference.
-async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Result<Target> {
+async fn target(args: &Args, addresses: &[String], key: DigestKey, memory: &Part) -> anyhow::Result<Target> {
     let nodes = args.nodes(addresses)?;
     let mut why = None;
     for (address, options) in &nodes {
@@ -161,6 +165,7 @@ async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Re
                     connect_to: args.connect_to(),
                     connections_per_node: args.connections.into(),
                     most_waiting: usize::from(args.max_in_flight) + SPARE,
+                    memory: memory.clone(),
                     ..TargetSettings::new(nodes, key)
                 }));
             }
@@ -177,7 +182,9 @@ async fn target(args: &Args, addresses: &[String], key: DigestKey) -> anyhow::Re
 const SPARE: usize = 4_096;
 /// Exchanges that are handed over at a time.
 const PIECE: usize = 256;
-const PIECES_AHEAD: usize = 32;
+/// One may have as much more as a line of a recording may be long.
+const PIECE_BYTES: usize = 256 << 10;
+const PIECES_AHEAD: usize = 8;
 
 /// How long the reader of a recording may take to notice that the replay has ended.
 const READER: Duration = Duration::from_secs(1);
@@ -190,15 +197,20 @@ fn read(
     to: &mpsc::Sender<Vec<RecordedExchange>>,
 ) -> BTreeMap<String, u64> {
     let known = recording.faults().len();
-    let mut piece = Vec::with_capacity(PIECE);
+    let (mut piece, mut bytes) = (Vec::with_capacity(PIECE), 0);
     while let Some((mut exchange, its_key)) = recording.next_keyed() {
         renames.apply(&mut exchange.request);
         if its_key != Some(key) {
             // Digests of two keys cannot be compared.
             exchange.response = ResponseDigest::Missing;
         }
+        bytes += weight(&exchange);
         piece.push(exchange);
-        if piece.len() == PIECE && to.blocking_send(std::mem::take(&mut piece)).is_err() {
+        let is_full = piece.len() == PIECE || bytes > PIECE_BYTES;
+        if is_full {
+            bytes = 0;
+        }
+        if is_full && to.blocking_send(std::mem::take(&mut piece)).is_err() {
             return recording.losses();
         }
     }

@@ -32,6 +32,7 @@ use super::{
 };
 use cqlens_audit::{
     audit,
+    memory::{Part, Use},
     report::{Format, Report},
 };
 use cqlens_rehearse::{digest::DigestKey, left_out::LeftOutCounts, observe::Exchanges};
@@ -66,6 +67,7 @@ fn read(
 ) -> anyhow::Result<ExitCode> {
     args.observer.login.read_password()?;
     args.check()?;
+    args.observer.is_rehearsed = record.is_some();
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
     let live = Arc::new(observer.live(schema));
@@ -104,7 +106,8 @@ fn read(
         },
     )?;
     let mut options = observer.replay_options();
-    let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &mut options));
+    let kept = live.memory().part(Use::Rehearsal);
+    let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &kept, &mut options));
     let recording = recording.transpose()?;
     let run = SniffRun::start(&args, captures, live, outputs, &runtime, stop, &options)?;
     let report = run.until_end()?;
@@ -132,10 +135,11 @@ fn begin(
     folder: &Path,
     record: &RecordArgs,
     source: &str,
+    memory: &Part,
     options: &mut audit::Options,
 ) -> anyhow::Result<Recording> {
     let (key, left_out) = (DigestKey::random(), Arc::<LeftOutCounts>::default());
-    let recording = Recording::begin(folder, record, source, key, &left_out, true)?;
+    let recording = Recording::begin(folder, record, source, key, &left_out, memory, true)?;
     options.observer = Exchanges::observer(key, vec![recording.taker()], left_out);
     Ok(recording)
 }

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::{Difference, ExcludedColumns, NotCompared, Terms, Verdict, compare};
-use crate::{digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
+use crate::{
+    digest::ResponseDigest,
+    exchange::RecordedExchange,
+    target::{Extent, weight},
+};
 
 /// A difference that has to be looked at again.
 #[derive(Debug, Clone)]
@@ -42,6 +46,11 @@ const MOST_ATTEMPTS: u8 = 4;
 const CONFIRMATIONS: u8 = 2;
 
 impl PendingDifference {
+    /// What it takes up, about: the responses that come when both are asked again are as long.
+    pub(crate) fn weight(&self) -> usize {
+        weight(&self.exchange) + 2 * (self.expected.weight() + self.actual.weight())
+    }
+
     /// A difference between what was recorded and what the other cluster has answered. The terms are those for
     /// responses that both come of now; `is_sum` says that what was recorded is the sum of several pages.
     pub fn new(

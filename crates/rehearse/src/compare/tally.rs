@@ -6,10 +6,16 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::report::{AskedTwice, DifferenceExample};
+use cqlens_audit::{
+    memory::Part,
+    report::{AskedTwice, DifferenceExample},
+};
 
 use super::{DifferenceKind, Latencies, NotCompared};
-use crate::skipped::{Skipped, SkippedCounts};
+use crate::{
+    budget::Share,
+    skipped::{Skipped, SkippedCounts},
+};
 
 /// What was found, by pattern.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +23,8 @@ pub struct Tally {
     patterns: HashMap<Arc<str>, PatternTally>,
     /// Of the patterns that there was no room for.
     pub others: Option<Box<PatternTally>>,
+    /// Where there is a limit in bytes.
+    share: Option<Arc<Share>>,
 }
 
 /// What was found of one pattern.
@@ -72,8 +80,19 @@ pub enum Counted {
 }
 
 impl Tally {
-    /// Twenty kilobytes each.
     const MOST_PATTERNS: usize = 2_000;
+    /// Of a pattern beside its texts: its latencies.
+    const EACH: usize = 20 << 10;
+    /// Bytes of a shape that is shown; the rest is cut.
+    const LONGEST_SHAPE: usize = 8 << 10;
+
+    /// Nothing yet, in a part of the budget.
+    pub(crate) fn within(part: &Part) -> Self {
+        Self {
+            share: Some(Arc::new(Share::of(part, 2))),
+            ..Self::default()
+        }
+    }
 
     /// Counts something of a pattern, which is described where it is new.
     pub fn count(
@@ -85,10 +104,14 @@ impl Tally {
         if let Some(known) = self.patterns.get_mut(pattern) {
             return known.count(counted);
         }
-        if self.patterns.len() >= Self::MOST_PATTERNS {
+        let bytes = Self::EACH + pattern.len() + Self::LONGEST_SHAPE;
+        let has_room = self.patterns.len() < Self::MOST_PATTERNS
+            && self.share.as_ref().is_none_or(|share| share.try_take(bytes));
+        if !has_room {
             return self.others.get_or_insert_default().count(counted);
         }
         let (shape, keyspace) = describe();
+        let shape = cut(shape, Self::LONGEST_SHAPE);
         let mut new = PatternTally {
             shape,
             keyspace,
@@ -138,6 +161,14 @@ impl Tally {
             .chain(others)
             .for_each(|tally| total.merge(tally.clone()));
         total
+    }
+}
+
+/// A shape with no more than so many bytes.
+fn cut(shape: Arc<str>, most: usize) -> Arc<str> {
+    match shape.len() <= most {
+        true => shape,
+        false => format!("{}…", &shape[..shape.floor_char_boundary(most)]).into(),
     }
 }
 

@@ -2,18 +2,28 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use cqlens_audit::memory::Part;
+
 use super::{DifferenceKind, ExcludedColumns, NotCompared, Terms, Verdict, compare};
 use crate::{
+    budget::{Share, separate},
     digest::{ResponseDigest, RowsDigest},
     exchange::Page,
 };
 
 /// Reads of several pages that have not come to their end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WholeReads {
     /// By the number of the exchange that gave the last page.
     reads: HashMap<u64, Read>,
     order: VecDeque<u64>,
+    share: Share,
+}
+
+impl Default for WholeReads {
+    fn default() -> Self {
+        Self::within(&separate())
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +60,15 @@ impl WholeReads {
     /// Clients forget to read on; more than these are given up.
     const MOST: usize = 10_000;
 
+    /// None yet, in a part of the budget.
+    pub fn within(part: &Part) -> Self {
+        Self {
+            reads: HashMap::new(),
+            order: VecDeque::new(),
+            share: Share::of(part, 8),
+        }
+    }
+
     /// Adds a page of both clusters; the other one may have ended before (`None`).
     pub fn page(
         &mut self,
@@ -73,7 +92,7 @@ impl WholeReads {
         }
         let before = match page {
             Page::First => Some(Read::new()),
-            Page::After(before) => self.reads.remove(&before),
+            Page::After(before) => self.take(before),
             Page::Unknown => None,
         };
         let Some(mut read) = before else {
@@ -102,14 +121,23 @@ impl WholeReads {
     }
 
     fn keep(&mut self, number: u64, read: Read) {
-        if self.reads.insert(number, read).is_none() {
+        if self.take(number).is_none() {
             self.order.push_back(number);
         }
-        while self.order.len() > Self::MOST {
-            if let Some(oldest) = self.order.pop_front() {
-                self.reads.remove(&oldest);
-            }
+        self.share.take(read.weight());
+        self.reads.insert(number, read);
+        while (self.order.len() > Self::MOST || self.share.is_over())
+            && let Some(oldest) = self.order.pop_front()
+        {
+            let evicted = self.take(oldest);
+            self.share.count_evicted(usize::from(evicted.is_some()));
         }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Read> {
+        let read = self.reads.remove(&number)?;
+        self.share.give_back(read.weight());
+        Some(read)
     }
 }
 
@@ -121,6 +149,10 @@ impl Read {
             has_same_borders: true,
             found: None,
         }
+    }
+
+    fn weight(&self) -> usize {
+        self.expected.weight() + self.actual.weight()
     }
 
     fn end(&self, terms: &Terms, verdict: impl Fn(&RowsDigest, &RowsDigest, &Terms) -> Verdict) -> Verdict {

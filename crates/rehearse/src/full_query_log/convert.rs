@@ -30,10 +30,13 @@ pub struct FromLog {
     number: u64,
     /// Begins anew when it is full.
     texts: HashMap<String, Arc<str>>,
+    /// Of the texts.
+    bytes: usize,
 }
 
 /// Texts that are kept: each stands once in memory and in the recording.
 const MOST_TEXTS: usize = 10_000;
+const MOST_TEXT_BYTES: usize = 32 << 20;
 /// The page size of drivers: the log does not have it, and whole tables at once would be too much.
 const PAGE_SIZE: i32 = 5_000;
 
@@ -44,6 +47,7 @@ impl FromLog {
             keyspace: keyspace.map(Into::into),
             number: 0,
             texts: HashMap::new(),
+            bytes: 0,
         }
     }
 
@@ -89,12 +93,14 @@ impl FromLog {
     }
 
     fn statement(&mut self, logged: &LoggedStatement) -> RecordedStatement {
-        if self.texts.len() >= MOST_TEXTS {
-            self.texts.clear();
-        }
         let cql = match self.texts.get(&logged.cql) {
             Some(cql) => Arc::clone(cql),
             None => {
+                self.bytes += logged.cql.len();
+                if self.texts.len() >= MOST_TEXTS || self.bytes > MOST_TEXT_BYTES {
+                    self.texts.clear();
+                    self.bytes = logged.cql.len();
+                }
                 let cql: Arc<str> = logged.cql.as_str().into();
                 self.texts.insert(logged.cql.clone(), Arc::clone(&cql));
                 cql

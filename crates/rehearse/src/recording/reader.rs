@@ -23,6 +23,7 @@ use crate::{
     digest::DigestKey,
     exchange::{Page, RecordedExchange},
     left_out::LeftOut,
+    target::weight,
 };
 
 /// Why a recording cannot be read.
@@ -86,7 +87,7 @@ pub struct RecordingReader {
 pub struct ReadingLimits {
     /// Bytes of a line. One that is longer is none of ours: the audit keeps no request as long.
     pub line: u64,
-    /// Bytes of the lines with the texts and columns that exchanges refer to, of all files that are being read;
+    /// Bytes of the lines with the texts and columns that exchanges refer to, and of the next exchange of each run;
     /// also of the distinct texts of [`RecordingReader::statements`].
     pub texts: usize,
 }
@@ -218,7 +219,7 @@ impl RecordingReader {
         }
         let next = self.runs.iter_mut().filter(|run| run.next.is_some());
         let first = next.min_by_key(|run| run.next.as_ref().map(|exchange| exchange.at_us))?;
-        let exchange = first.next.take()?;
+        let exchange = first.take_next()?;
         Some((exchange, first.key))
     }
 
@@ -235,11 +236,11 @@ impl RecordingReader {
                     keyspace: exchange.request.keyspace.clone(),
                     cql: statement.cql,
                 };
-                if seen.len() >= MOST_NUMBERED || seen.contains(&statement) {
+                if seen.contains(&statement) {
                     continue;
                 }
                 bytes += statement.cql.len();
-                if bytes > reader.limits.texts {
+                if seen.len() >= MOST_NUMBERED || bytes > reader.limits.texts {
                     reader.faults.push(too_many_texts(&reader.path, reader.limits));
                     return (statements, reader.faults);
                 }
@@ -268,6 +269,8 @@ struct Run {
     lines: Option<Lines>,
     key: Option<DigestKey>,
     next: Option<RecordedExchange>,
+    /// Of the next one.
+    next_bytes: usize,
     bytes_read: Arc<AtomicU64>,
     kept: Arc<Kept>,
 }
@@ -280,6 +283,7 @@ impl Run {
             lines: None,
             key: None,
             next: None,
+            next_bytes: 0,
             bytes_read,
             kept,
         }
@@ -300,7 +304,18 @@ impl Run {
                 continue;
             };
             match lines.exchange(ends) {
-                Ok(Some(exchange)) => self.next = Some(numbered_from(self.base, exchange)),
+                Ok(Some(exchange)) => {
+                    lines.forget_line();
+                    let bytes = weight(&exchange);
+                    if self.kept.take(bytes) {
+                        self.next_bytes = bytes;
+                        self.next = Some(numbered_from(self.base, exchange));
+                    } else {
+                        let (path, reason) = (lines.path.clone(), "its requests are too long".to_owned());
+                        faults.push(Fault { path, reason });
+                        self.lines = None;
+                    }
+                }
                 Ok(None) => self.lines = None,
                 Err(reason) => {
                     let path = lines.path.clone();
@@ -309,6 +324,19 @@ impl Run {
                 }
             }
         }
+    }
+}
+
+impl Run {
+    fn take_next(&mut self) -> Option<RecordedExchange> {
+        self.kept.give_back(mem::take(&mut self.next_bytes));
+        self.next.take()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.take_next();
     }
 }
 
@@ -413,6 +441,14 @@ impl Lines {
         Ok(None)
     }
 
+    /// Keeps no long line while others are read.
+    fn forget_line(&mut self) {
+        const SPARE: usize = 1 << 20;
+        if self.line.capacity() > SPARE {
+            self.line = String::new();
+        }
+    }
+
     fn take_line(&mut self, line: &str, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
         match Line::read(line).map_err(|error| error.to_string())? {
             Line::Exchange(exchange) => {
@@ -453,6 +489,20 @@ impl Kept {
             limits,
         }
     }
+
+    /// Counts so many bytes more, if there is room for them.
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before + bytes <= self.limits.texts;
+        if !has_room {
+            self.give_back(bytes);
+        }
+        has_room
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// What exchanges refer to by number.
@@ -481,19 +531,17 @@ impl<T> Numbered<T> {
         if id != self.all.len() || id >= MOST_NUMBERED {
             return Err(format!("number {id} is out of order"));
         }
-        self.bytes += bytes;
-        let before = self.kept.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > self.kept.limits.texts {
+        if !self.kept.take(bytes) {
             return Err("the texts of its statements are too long together".to_owned());
         }
+        self.bytes += bytes;
         self.all.push(one);
         Ok(())
     }
 
     fn clear(&mut self) {
         self.all.clear();
-        let bytes = mem::take(&mut self.bytes);
-        self.kept.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.kept.give_back(mem::take(&mut self.bytes));
     }
 }
 
@@ -507,7 +555,7 @@ fn too_many_texts(path: &Path, limits: ReadingLimits) -> Fault {
     Fault {
         path: path.to_owned(),
         reason: format!(
-            "its statements are longer than {} bytes together: the rest is left out",
+            "it has more than {MOST_NUMBERED} distinct statements, or {} bytes of them: the rest is left out",
             limits.texts
         ),
     }
@@ -535,7 +583,18 @@ mod tests {
 
     use flate2::{Compression, write::GzEncoder};
 
-    use super::*;
+    use super::{
+        super::{
+            format::{ExchangeLine, RecordedValues},
+            writer::{RecordingWriter, Settings},
+        },
+        *,
+    };
+    use crate::{
+        digest::ResponseDigest,
+        exchange::{RecordedValue, ValueContent},
+        testing::exchange,
+    };
 
     /// Much smaller than the usual ones: what counts is that they hold.
     const LIMITS: ReadingLimits = ReadingLimits {
@@ -595,5 +654,61 @@ mod tests {
     fn texts_that_are_numbered_anew_replace_those_before() {
         let file = recording((0..100).map(|_| text(0, 32 << 10)));
         assert_eq!(faults(&file), "");
+    }
+
+    /// The line of a read of the statement that has the number 0.
+    fn line_of(exchange: &RecordedExchange) -> String {
+        serde_json::to_string(&ExchangeLine::of(exchange, &[0], None)).unwrap()
+    }
+
+    #[test]
+    fn texts_for_explain_are_limited_in_bytes() {
+        let read = line_of(&exchange(0, "SELECT", ResponseDigest::Missing));
+        // Numbered anew, so that each is forgotten but by who collects them.
+        let texts = (0..20).map(|number| {
+            let cql = format!("SELECT {number} {}", "a".repeat(32 << 10));
+            format!("{}\n{read}", format_args!(r#"{{"statement":0,"cql":"{cql}"}}"#))
+        });
+        let file = recording(texts);
+        let reader = RecordingReader::open_within(file.path(), LIMITS).unwrap();
+        let (statements, faults) = reader.statements();
+        let bytes: usize = statements.iter().map(|statement| statement.cql.len()).sum();
+        assert!(bytes > LIMITS.texts / 2 && bytes <= LIMITS.texts, "{bytes}");
+        assert!(faults[0].reason.contains("the rest is left out"), "{faults:?}");
+    }
+
+    #[test]
+    fn requests_of_many_runs_are_kept_up_to_a_number_of_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut long = exchange(0, "SELECT v FROM k.t WHERE a = ?", ResponseDigest::Missing);
+        long.request.statements[0].values.push(RecordedValue {
+            name: None,
+            content: ValueContent::Bytes(vec![0; 32 << 10].into()),
+        });
+        for _ in 0..20 {
+            let mut writer = RecordingWriter::open(Settings {
+                folder: folder.path().to_owned(),
+                source: "a".to_owned(),
+                values: RecordedValues::Clear,
+                digest_key: DigestKey(1),
+                limits: folder::Limits {
+                    file_bytes: 1 << 20,
+                    file_age: std::time::Duration::from_secs(60),
+                    bytes: None,
+                    age: None,
+                },
+            })
+            .unwrap();
+            writer.write(&long, BTreeMap::new).unwrap();
+            writer.end(BTreeMap::new()).unwrap();
+        }
+        let mut reader = RecordingReader::open_within(folder.path(), LIMITS).unwrap();
+        let read = reader.by_ref().count();
+        let faults = reader.faults();
+        assert!((2..20).contains(&read) && read + faults.len() == 20, "{read}");
+        assert!(
+            faults.iter().all(|fault| fault.reason.contains("too long")),
+            "{faults:?}"
+        );
     }
 }

@@ -5,25 +5,25 @@ use std::{
     fmt, io,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use cqlens_audit::pulse::Pulse;
+use cqlens_audit::{memory::Part, pulse::Pulse};
 
 use super::writer::RecordingWriter;
 use crate::{
+    budget::Share,
     exchange::{RecordedExchange, RecordedStatement, ValueContent},
     left_out::{LeftOut, LeftOutCounts},
     observe::TakeExchange,
 };
 
-/// Exchanges that wait to be written, at most, and bytes of them.
+/// Exchanges that wait to be written, at most; their bytes are a quarter of the part.
 const MOST_WAITING: usize = 16_384;
-const MOST_WAITING_BYTES: usize = 32 << 20;
 
 /// How long what was written may be in memory only.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -46,9 +46,9 @@ pub struct Recorder {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
-    waiting_bytes: AtomicUsize,
+    waiting_bytes: Share,
     written: AtomicU64,
     failed: AtomicBool,
 }
@@ -65,13 +65,23 @@ pub struct RecorderCounts {
 }
 
 impl Recorder {
-    /// Begins to write. With `waits`, exchanges wait for room in the queue, which only captures may.
+    /// Begins to write; what waits counts in `memory`. With `waits`, exchanges wait for room in the queue, which only
+    /// captures may.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(writer: RecordingWriter, left_out: Arc<LeftOutCounts>, waits: bool) -> io::Result<Self> {
+    pub fn start(
+        writer: RecordingWriter,
+        left_out: Arc<LeftOutCounts>,
+        memory: &Part,
+        waits: bool,
+    ) -> io::Result<Self> {
         let (sender, queue) = sync_channel(MOST_WAITING);
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::new(Counts {
+            waiting_bytes: Share::of(memory, 4),
+            written: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        });
         let pulse = Pulse::new("recording");
         let mut work = RecorderThread {
             queue,
@@ -128,6 +138,17 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Waits until what is under way leaves room, which one exchange alone always has.
+    fn wait_for_room(&self, bytes: usize) {
+        let waiting = &self.counts.waiting_bytes;
+        let has_ended = || lock(&self.thread).as_ref().is_none_or(JoinHandle::is_finished);
+        while waiting.used() > 0 && !waiting.has_room_for(bytes) && !has_ended() {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
 impl TakeExchange for Recorder {
     fn is_on(&self) -> bool {
         !self.is_off.load(Ordering::Relaxed)
@@ -135,13 +156,17 @@ impl TakeExchange for Recorder {
 
     fn take(&self, exchange: &Arc<RecordedExchange>) {
         let bytes = weight(exchange);
-        let waiting = self.counts.waiting_bytes.load(Ordering::Relaxed);
+        let waiting = &self.counts.waiting_bytes;
         let sender = lock(&self.sender);
         let Some(sender) = &*sender else { return };
-        if !self.waits && waiting + bytes > MOST_WAITING_BYTES {
-            return self.left_out.add(LeftOut::QueueFull, 1);
+        match self.waits {
+            true => {
+                self.wait_for_room(bytes);
+                waiting.take(bytes);
+            }
+            false if waiting.try_take(bytes) => {}
+            false => return self.left_out.add(LeftOut::QueueFull, 1),
         }
-        self.counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let exchange = Arc::clone(exchange);
         let sent = match self.waits {
             true => sender.send(exchange).is_ok(),
@@ -151,7 +176,7 @@ impl TakeExchange for Recorder {
             },
         };
         if !sent {
-            self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            waiting.give_back(bytes);
             self.left_out.add(LeftOut::QueueFull, 1);
         }
     }
@@ -226,9 +251,7 @@ impl RecorderThread {
     }
 
     fn write(&mut self, exchange: &Arc<RecordedExchange>) {
-        self.counts
-            .waiting_bytes
-            .fetch_sub(weight(exchange), Ordering::Relaxed);
+        self.counts.waiting_bytes.give_back(weight(exchange));
         if self.failed_at.is_some_and(|at| at.elapsed() < TRY_AGAIN) {
             return self.left_out.add(LeftOut::NotWritten, 1);
         }

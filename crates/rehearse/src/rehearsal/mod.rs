@@ -20,6 +20,7 @@ use self::{
     writes::Writes,
 };
 use crate::{
+    budget::Share,
     compare::{
         Counted, DifferenceExample, DifferenceKind, NotCompared, PageStep, PendingDifference, Settled, Tally,
         Terms, Verdict, WholeReads, compare,
@@ -65,16 +66,17 @@ impl Turn {
 impl Rehearsal {
     /// Begins with nothing compared.
     pub fn new(settings: RehearsalSettings, first: First, other: Target) -> Self {
+        let memory = &settings.memory;
         Self {
-            settings,
             first,
             other,
-            statements: StatementCache::default(),
-            tally: Tally::default(),
-            reads: WholeReads::default(),
+            statements: StatementCache::within(memory),
+            tally: Tally::within(memory),
+            reads: WholeReads::within(memory),
             pairs: Pairs::default(),
-            doubts: PendingDifferences::default(),
+            doubts: PendingDifferences::within(Share::of(memory, 8)),
             writes: Writes::default(),
+            settings,
         }
     }
 

@@ -8,19 +8,17 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    compare::PendingDifference,
-    digest::ResponseDigest,
-    exchange::RecordedExchange,
-    target::{Extent, weight},
+    budget::Share, compare::PendingDifference, digest::ResponseDigest, exchange::RecordedExchange,
+    target::Extent,
 };
 
 /// Differences that wait to be looked at again, by the number of their exchange.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PendingDifferences {
     doubts: HashMap<u64, Waiting>,
     due: BTreeSet<(Instant, u64)>,
-    /// Of their requests.
-    bytes: usize,
+    /// Of their requests and responses.
+    share: Share,
 }
 
 #[derive(Debug)]
@@ -40,25 +38,30 @@ pub(super) enum Side {
 impl PendingDifferences {
     /// Each keeps a request with its values.
     const MOST: usize = 1_000;
-    const MOST_BYTES: usize = 16 << 20;
+
+    /// None yet; of these bytes.
+    pub(super) fn within(share: Share) -> Self {
+        Self {
+            doubts: HashMap::new(),
+            due: BTreeSet::new(),
+            share,
+        }
+    }
 
     /// Adds one; whether there is room.
     pub(super) fn add(&mut self, doubt: PendingDifference, due: Instant) -> bool {
-        let bytes = weight(&doubt.exchange);
-        if self.doubts.len() >= Self::MOST || self.bytes + bytes > Self::MOST_BYTES {
+        let number = doubt.exchange.number;
+        self.remove(number);
+        if self.doubts.len() >= Self::MOST || !self.share.try_take(doubt.weight()) {
             return false;
         }
-        let number = doubt.exchange.number;
         self.due.insert((due, number));
         let waiting = Waiting {
             doubt,
             first: None,
             other: None,
         };
-        self.bytes += bytes;
-        if let Some(before) = self.doubts.insert(number, waiting) {
-            self.bytes -= weight(&before.doubt.exchange);
-        }
+        self.doubts.insert(number, waiting);
         true
     }
 
@@ -108,13 +111,13 @@ impl PendingDifferences {
 
     pub(super) fn remove(&mut self, number: u64) -> Option<PendingDifference> {
         let removed = self.doubts.remove(&number)?.doubt;
-        self.bytes -= weight(&removed.exchange);
+        self.share.give_back(removed.weight());
         Some(removed)
     }
 
     pub(super) fn take_all(&mut self) -> Vec<PendingDifference> {
         self.due.clear();
-        self.bytes = 0;
+        self.share.give_back(self.share.used());
         self.doubts.drain().map(|(_, waiting)| waiting.doubt).collect()
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{compare::ExcludedColumns, gate::Permissions, target::Target};
+use cqlens_audit::memory::Part;
+
+use crate::{budget::separate, compare::ExcludedColumns, gate::Permissions, target::Target};
 
 /// How a rehearsal goes.
 #[derive(Debug, Clone)]
@@ -18,6 +20,8 @@ pub struct RehearsalSettings {
     /// For how long writes that were not sent make reads of their table incomparable, where the first cluster
     /// cannot be asked again; none means for ever.
     pub unsent_writes_count_for: Option<Duration>,
+    /// What may be kept.
+    pub memory: Part,
 }
 
 impl Default for RehearsalSettings {
@@ -28,6 +32,7 @@ impl Default for RehearsalSettings {
             ask_again_after: Duration::from_secs(1),
             noise_share: 0.0,
             unsent_writes_count_for: None,
+            memory: separate(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::exchange::RecordedExchange;
+use crate::{exchange::RecordedExchange, target::weight};
 
 /// How fast a recording is replayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Schedule {
     ready: BinaryHeap<Reverse<Due>>,
     connections: HashMap<u64, Connection>,
     waiting: usize,
+    /// Of all that were not taken yet.
+    bytes: usize,
     /// When the response of the last exchange that was added came.
     read_up_to_us: i64,
     is_complete: bool,
@@ -109,6 +111,9 @@ const HORIZON_US: i64 = 12_000_000;
 const MOST_AHEAD: usize = 50_000;
 /// With as many the next one is taken for known, so that each that is sent need not be replaced first.
 const MANY_AHEAD: usize = 45_000;
+/// The same in bytes.
+const MOST_BYTES_AHEAD: usize = 128 << 20;
+const MANY_BYTES_AHEAD: usize = 112 << 20;
 
 impl Schedule {
     /// Nothing to send yet.
@@ -120,6 +125,7 @@ impl Schedule {
             ready: BinaryHeap::new(),
             connections: HashMap::new(),
             waiting: 0,
+            bytes: 0,
             read_up_to_us: i64::MIN,
             is_complete: false,
         }
@@ -127,7 +133,8 @@ impl Schedule {
 
     /// Whether more of the recording is needed before the next exchange is known.
     pub fn wants_more(&self) -> bool {
-        if self.is_complete || self.ahead.len() + self.waiting >= MOST_AHEAD {
+        let is_full = self.ahead.len() + self.waiting >= MOST_AHEAD || self.bytes >= MOST_BYTES_AHEAD;
+        if self.is_complete || is_full {
             return false;
         }
         match self.ahead.peek() {
@@ -140,13 +147,14 @@ impl Schedule {
     fn is_next_known(&self) -> bool {
         let is_far =
             |Reverse(next): &Reverse<Ahead>| self.read_up_to_us.saturating_sub(next.0.at_us) >= HORIZON_US;
-        let is_full = self.ahead.len() + self.waiting >= MANY_AHEAD;
+        let is_full = self.ahead.len() + self.waiting >= MANY_AHEAD || self.bytes >= MANY_BYTES_AHEAD;
         self.is_complete || is_full || self.ahead.peek().is_some_and(is_far)
     }
 
     /// Adds the next exchange of the recording.
     pub fn add(&mut self, exchange: Arc<RecordedExchange>) {
         self.read_up_to_us = self.read_up_to_us.max(responded_us(&exchange));
+        self.bytes += weight(&exchange);
         self.ahead.push(Reverse(Ahead(exchange)));
     }
 
@@ -180,6 +188,7 @@ impl Schedule {
                 let connection = self.connections.entry(due.exchange.connection).or_default();
                 connection.ready -= 1;
                 connection.send(&due.exchange);
+                self.bytes -= weight(&due.exchange);
                 return Some(due);
             }
             let Reverse(Ahead(exchange)) = self.ahead.pop()?;
@@ -191,6 +200,7 @@ impl Schedule {
                 continue;
             }
             connection.send(&exchange);
+            self.bytes -= weight(&exchange);
             return Some(Due {
                 at: next,
                 has_waited: false,
@@ -378,5 +388,34 @@ mod tests {
         assert!(schedule.wants_more() && schedule.take_due(ms(100)).is_none());
         schedule.add(exchange(2, 2, 0, 13_000));
         assert_eq!(due(&mut schedule, ms(0)), [2]);
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_limited_in_bytes() {
+        let mut schedule = Schedule::new(Speed::Max);
+        let long = "a".repeat(1 << 20);
+        let mut kept = 0;
+        for number in 0..500 {
+            if !schedule.wants_more() {
+                // Whatever comes later: there is no room to wait for it.
+                let due = schedule.take_due(Duration::ZERO).unwrap();
+                schedule.done(due.exchange.connection, due.exchange.number, Duration::ZERO);
+                kept -= 1;
+            }
+            let text = format!("SELECT {number} {long}");
+            let plain = testing::exchange(number, &text, ResponseDigest::Void);
+            schedule.add(Arc::new(RecordedExchange {
+                connection: number,
+                ..plain
+            }));
+            kept += 1;
+            assert!(
+                kept <= 130 && schedule.bytes <= MOST_BYTES_AHEAD + (2 << 20),
+                "{kept}"
+            );
+        }
+        schedule.complete();
+        let rest = std::iter::from_fn(|| schedule.take_due(Duration::ZERO)).count();
+        assert_eq!((rest, schedule.bytes), (kept, 0));
     }
 }

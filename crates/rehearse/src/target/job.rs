@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Extent, Purpose, TargetRequest};
 use crate::{
     digest::{ResponseDigest, RowsDigester},
-    exchange::{RecordedExchange, ValueContent},
+    exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent},
 };
 
 /// A request on its way through queues and connections.
@@ -47,14 +47,20 @@ impl Job {
     }
 }
 
-/// Bytes of a request's texts and values.
-pub(crate) fn weight(exchange: &RecordedExchange) -> usize {
-    let statements = exchange.request.statements.iter();
-    let texts: usize = statements.clone().map(|statement| statement.cql.len()).sum();
-    let values = statements.flat_map(|statement| &statement.values);
-    let bytes = values.map(|value| match &value.content {
-        ValueContent::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    });
-    texts + bytes.sum::<usize>()
+/// Bytes of a request's texts and values, and of what is around them, about.
+pub fn weight(exchange: &RecordedExchange) -> usize {
+    const EACH: usize = 64;
+    let of_value = |value: &RecordedValue| {
+        let content = match &value.content {
+            ValueContent::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        EACH + content + value.name.as_ref().map_or(0, |name| name.len())
+    };
+    let of_statement = |statement: &RecordedStatement| {
+        let values = statement.values.iter().map(of_value);
+        EACH + statement.cql.len() + values.sum::<usize>()
+    };
+    let statements = exchange.request.statements.iter().map(of_statement);
+    size_of::<RecordedExchange>() + statements.sum::<usize>()
 }

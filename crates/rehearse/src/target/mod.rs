@@ -27,15 +27,16 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::report::ConnectionCounts;
+use cqlens_audit::{memory::Part, report::ConnectionCounts};
 use cqlens_client::ClientOptions;
 use cqlens_proto::envelope::Version;
 use tokio::sync::mpsc;
 
 pub use self::discovery::ConnectTo;
-pub(crate) use self::job::weight;
+pub use self::job::weight;
 use self::{job::Job, pages::PagingStates, prepared::PreparedCache, routing::Routing, sets::Sets};
 use crate::{
+    budget::{Share, separate},
     digest::{DigestKey, ResponseDigest},
     exchange::{Page, RecordedExchange},
     skipped::Skipped,
@@ -55,10 +56,9 @@ pub struct TargetSettings {
     pub most_in_flight: usize,
     /// Requests that may wait for a response or for their turn.
     pub most_waiting: usize,
-    /// Bytes of the texts and values of these requests.
-    pub most_waiting_bytes: usize,
-    /// Bytes of responses that have not come whole, on all connections together: one that goes beyond is closed.
-    pub most_kept_bytes: usize,
+    /// What may be kept: a quarter for the texts and values of these requests, a quarter for responses that have not
+    /// come whole (a connection that goes beyond is closed), an eighth each for paging states and prepared statements.
+    pub memory: Part,
     /// How to connect to the other nodes of the cluster; none means that requests go to the named ones alone.
     pub connect_to: Option<ConnectTo>,
     /// How often the nodes of the cluster are read.
@@ -76,8 +76,7 @@ impl TargetSettings {
             connections_per_node: 2,
             most_in_flight: 1_024,
             most_waiting: 10_000,
-            most_waiting_bytes: 64 << 20,
-            most_kept_bytes: 64 << 20,
+            memory: separate(),
             connect_to: None,
             look_every: Duration::from_secs(30),
             digest_key,
@@ -157,9 +156,10 @@ struct Core {
     /// Bounded by what may wait: it holds no more than were sent and not received.
     completed: mpsc::UnboundedSender<Completed>,
     waiting: AtomicUsize,
-    waiting_bytes: AtomicUsize,
+    /// Of the requests that wait.
+    waiting_bytes: Share,
     /// Of responses that have not come whole, on all connections.
-    kept_bytes: AtomicUsize,
+    kept_bytes: Share,
     counters: Counters,
 }
 
@@ -176,15 +176,16 @@ impl Target {
     /// Begins to connect, on the current tokio runtime.
     pub fn open(settings: TargetSettings) -> Self {
         let (sender, completed) = mpsc::unbounded_channel();
+        let memory = &settings.memory;
         let core = Arc::new(Core {
-            settings,
-            prepared: Mutex::default(),
+            prepared: Mutex::new(PreparedCache::within(Share::of(memory, 8))),
             routing: Mutex::default(),
-            pages: Mutex::default(),
+            pages: Mutex::new(PagingStates::within(Share::of(memory, 8))),
             completed: sender,
             waiting: AtomicUsize::new(0),
-            waiting_bytes: AtomicUsize::new(0),
-            kept_bytes: AtomicUsize::new(0),
+            waiting_bytes: Share::of(memory, 4),
+            kept_bytes: Share::of(memory, 4),
+            settings,
             counters: Counters::default(),
         });
         let sets = Sets::open(&core);
@@ -207,13 +208,11 @@ impl Target {
         let core = &self.core;
         let bytes = weight(&request.exchange);
         let settings = &core.settings;
-        let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting
-            || core.waiting_bytes.load(Ordering::Relaxed) + bytes > settings.most_waiting_bytes;
-        if is_full {
+        let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting;
+        if is_full || !core.waiting_bytes.try_take(bytes) {
             return Err(Skipped::QueueFull);
         }
         core.waiting.fetch_add(1, Ordering::Relaxed);
-        core.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.look_up_page(Job::new(request));
         Ok(())
     }
@@ -257,7 +256,7 @@ impl Target {
     fn received(&self, completed: &Completed) {
         let bytes = weight(&completed.request.exchange);
         self.core.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.core.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.core.waiting_bytes.give_back(bytes);
     }
 
     /// Requests that have not completed.
@@ -290,11 +289,13 @@ impl Target {
 impl Core {
     /// A connection keeps so many bytes now, after `before`; whether there is room for them.
     fn count_kept(&self, before: &mut usize, now: usize) -> bool {
-        self.kept_bytes.fetch_add(now, Ordering::Relaxed);
-        let together = self.kept_bytes.fetch_sub(*before, Ordering::Relaxed) - *before;
+        self.kept_bytes.take(now);
+        self.kept_bytes.give_back(*before);
         let has_grown = now > *before;
         *before = now;
-        !has_grown || together <= self.settings.most_kept_bytes
+        let has_room = !has_grown || !self.kept_bytes.is_over();
+        self.kept_bytes.count_evicted(usize::from(!has_room));
+        has_room
     }
 
     fn pages(&self) -> MutexGuard<'_, PagingStates> {

@@ -5,15 +5,15 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 
 use super::job::Job;
-use crate::skipped::Skipped;
+use crate::{budget::Share, skipped::Skipped};
 
 /// The paging states that later requests may ask for, by the number of the exchange that gave them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PagingStates {
     states: HashMap<u64, State>,
     order: VecDeque<u64>,
     /// Of the states that are known.
-    bytes: usize,
+    share: Share,
 }
 
 #[derive(Debug)]
@@ -47,9 +47,17 @@ pub(super) enum Found {
 impl PagingStates {
     /// Paging states have some hundred bytes.
     const MOST: usize = 10_000;
-    const MOST_BYTES: usize = 16 << 20;
     /// One that is longer is not kept: a request that is under way holds its own.
     const LONGEST: usize = 8 << 10;
+
+    /// None yet; of these bytes.
+    pub(super) fn within(share: Share) -> Self {
+        Self {
+            states: HashMap::new(),
+            order: VecDeque::new(),
+            share,
+        }
+    }
 
     /// A response will come that a later request may go on from. Gives those who waited for one that is
     /// forgotten for it.
@@ -65,15 +73,17 @@ impl PagingStates {
     }
 
     fn evict_oldest(&mut self) -> Vec<Job> {
-        match self.order.pop_front() {
-            Some(oldest) => self.remove(oldest),
-            None => Vec::new(),
-        }
+        let Some(oldest) = self.order.pop_front() else {
+            return Vec::new();
+        };
+        self.share
+            .count_evicted(usize::from(self.states.contains_key(&oldest)));
+        self.remove(oldest)
     }
 
     /// Gives those who waited for what was there.
     fn put(&mut self, number: u64, state: State) -> Vec<Job> {
-        self.bytes += state.bytes();
+        self.share.take(state.bytes());
         let before = self.states.insert(number, state);
         self.let_go(before)
     }
@@ -84,7 +94,7 @@ impl PagingStates {
     }
 
     fn let_go(&mut self, state: Option<State>) -> Vec<Job> {
-        self.bytes -= state.as_ref().map_or(0, State::bytes);
+        self.share.give_back(state.as_ref().map_or(0, State::bytes));
         match state {
             Some(State::Expected(waiting)) => waiting,
             _ => Vec::new(),
@@ -101,7 +111,7 @@ impl PagingStates {
             state => self.put(number, state.map_or(State::Ended, State::Known)),
         };
         let mut found: Vec<_> = waiting.into_iter().map(|job| self.take(number, job)).collect();
-        while self.bytes > Self::MOST_BYTES {
+        while self.share.is_over() && !self.order.is_empty() {
             let given_up = self.evict_oldest().into_iter();
             found.extend(given_up.map(|job| Found::Missing(job, Skipped::UnknownPage)));
         }
@@ -132,16 +142,19 @@ impl PagingStates {
 
 #[cfg(test)]
 mod tests {
+    use cqlens_audit::memory::Part;
+
     use super::*;
 
     #[test]
     fn paging_states_are_kept_up_to_a_number_of_bytes() {
-        let mut states = PagingStates::default();
+        let part = Part::new("rehearsal", 64 << 20);
+        let mut states = PagingStates::within(Share::of(&part, 4));
         let state = Bytes::from(vec![0; PagingStates::LONGEST]);
         for number in 0..9_000 {
             assert!(states.expect(number).is_empty());
             assert!(states.came(number, Some(state.clone())).is_empty());
-            assert!(states.bytes <= PagingStates::MOST_BYTES);
+            assert!(part.used() <= 16 << 20);
         }
         assert!(!states.states.contains_key(&0) && states.states.contains_key(&8_999));
         states.expect(9_000);
@@ -149,6 +162,7 @@ mod tests {
         states.came(9_000, Some(longer));
         assert!(!states.states.contains_key(&9_000));
         (0..9_001).for_each(|number| drop(states.failed(number)));
-        assert_eq!(states.bytes, 0);
+        assert_eq!(part.used(), 0);
+        assert!(part.evicted() > 0);
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 
 use super::routing::RoutingKey;
+use crate::budget::Share;
 
 /// What a statement was prepared as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,16 +29,24 @@ pub(super) struct PreparedStatement {
 }
 
 /// What was prepared, on any node: one that does not know an id says so.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PreparedCache {
     statements: HashMap<PreparedKey, Arc<PreparedStatement>>,
     order: VecDeque<PreparedKey>,
-    bytes: usize,
+    share: Share,
 }
 
 impl PreparedCache {
     const MOST: usize = 10_000;
-    const MOST_BYTES: usize = 16 << 20;
+
+    /// None yet; of these bytes.
+    pub(super) fn within(share: Share) -> Self {
+        Self {
+            statements: HashMap::new(),
+            order: VecDeque::new(),
+            share,
+        }
+    }
 
     pub(super) fn find(&self, key: &PreparedKey) -> Option<Arc<PreparedStatement>> {
         self.statements.get(key).cloned()
@@ -45,13 +54,14 @@ impl PreparedCache {
 
     pub(super) fn insert(&mut self, key: PreparedKey, statement: PreparedStatement) {
         self.forget(&key);
-        self.bytes += weight(&key, &statement);
+        self.share.take(weight(&key, &statement));
         self.statements.insert(key.clone(), Arc::new(statement));
         self.order.push_back(key);
-        while (self.statements.len() > Self::MOST || self.bytes > Self::MOST_BYTES)
+        while (self.statements.len() > Self::MOST || self.share.is_over())
             && let Some(oldest) = self.order.pop_front()
         {
             self.remove(&oldest);
+            self.share.count_evicted(1);
         }
     }
 
@@ -64,7 +74,8 @@ impl PreparedCache {
 
     fn remove(&mut self, key: &PreparedKey) -> bool {
         let removed = self.statements.remove(key);
-        self.bytes -= removed.as_ref().map_or(0, |statement| weight(key, statement));
+        let weight = removed.as_ref().map_or(0, |statement| weight(key, statement));
+        self.share.give_back(weight);
         removed.is_some()
     }
 }
@@ -78,11 +89,14 @@ fn weight(key: &PreparedKey, statement: &PreparedStatement) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use cqlens_audit::memory::Part;
+
     use super::*;
 
     #[test]
     fn statements_and_ids_are_kept_up_to_a_number_of_bytes() {
-        let mut cache = PreparedCache::default();
+        let part = Part::new("rehearsal", 64 << 20);
+        let mut cache = PreparedCache::within(Share::of(&part, 4));
         let key = |number: u32| PreparedKey {
             keyspace: None,
             cql: format!("SELECT {number} {}", "a".repeat(200 << 10)).into(),
@@ -94,11 +108,12 @@ mod tests {
                 routing_key: None,
             };
             cache.insert(key(number), statement);
-            assert!(cache.bytes <= PreparedCache::MOST_BYTES);
+            assert!(part.used() <= 16 << 20);
             assert_eq!(cache.order.len(), cache.statements.len());
         }
         assert!(cache.find(&key(0)).is_none() && cache.find(&key(199)).is_some());
         (0..200).for_each(|number| cache.forget(&key(number)));
-        assert_eq!((cache.bytes, cache.order.len()), (0, 0));
+        assert_eq!((part.used(), cache.order.len()), (0, 0));
+        assert!(part.evicted() > 0);
     }
 }

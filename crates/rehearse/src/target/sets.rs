@@ -51,6 +51,9 @@ type SlotsByKeyspace = HashMap<Option<Arc<str>>, Arc<[Slot]>>;
 
 /// More keyspaces have no connections of their own.
 const MOST_SETS: usize = 32;
+/// With as many connections, no further ones are opened to nodes that the cluster announces: it may announce any
+/// number, and for older versions each keyspace has its own.
+const MOST_CONNECTIONS: usize = 512;
 
 impl Sets {
     /// Begins to connect, without a keyspace.
@@ -128,11 +131,15 @@ impl Sets {
         let new: Vec<_> = found.iter().filter(|node| !is_known(node)).cloned().collect();
         open.nodes = named.into_iter().chain(found).collect();
         let Open { nodes, by_keyspace } = &mut *open;
+        let is_left = |slot: &&Slot| nodes.iter().any(|node| node.address == slot.address);
+        for slots in by_keyspace.values_mut() {
+            *slots = slots.iter().filter(is_left).cloned().collect();
+        }
+        let mut taken = connections(by_keyspace);
         for (keyspace, slots) in by_keyspace {
-            let is_left = |slot: &&Slot| nodes.iter().any(|node| node.address == slot.address);
-            let mut left: Vec<_> = slots.iter().filter(is_left).cloned().collect();
-            left.extend(self.begin(core, keyspace.as_ref(), &new));
-            *slots = left.into();
+            let begun = self.begin(core, keyspace.as_ref(), &new, taken);
+            taken += begun.len();
+            *slots = slots.iter().cloned().chain(begun).collect();
         }
     }
 
@@ -159,15 +166,25 @@ impl Sets {
         if open.by_keyspace.len() > MOST_SETS {
             return None;
         }
-        let slots: Arc<[Slot]> = self.begin(core, keyspace.as_ref(), &open.nodes).into();
+        let taken = connections(&open.by_keyspace);
+        let slots: Arc<[Slot]> = self.begin(core, keyspace.as_ref(), &open.nodes, taken).into();
         open.by_keyspace.insert(keyspace, Arc::clone(&slots));
         Some(slots)
     }
 
-    fn begin(&self, core: &Arc<Core>, keyspace: Option<&Arc<str>>, nodes: &[TargetNode]) -> Vec<Slot> {
+    /// Begins to connect to these nodes, where so many connections are `taken`.
+    fn begin(
+        &self,
+        core: &Arc<Core>,
+        keyspace: Option<&Arc<str>>,
+        nodes: &[TargetNode],
+        taken: usize,
+    ) -> Vec<Slot> {
         let each = nodes
             .iter()
             .flat_map(|node| std::iter::repeat_n(node, core.settings.connections_per_node.max(1)));
+        let has_room = |place: usize, node: &TargetNode| node.is_named || taken + place < MOST_CONNECTIONS;
+        let each = each.enumerate().filter(|(place, node)| has_room(*place, node));
         let begin = |node: &TargetNode| {
             let (sender, jobs) = mpsc::unbounded_channel();
             // Requests wait for a node of the settings. One that the cluster announces may be out of reach.
@@ -191,7 +208,7 @@ impl Sets {
                 status,
             }
         };
-        each.map(begin).collect()
+        each.map(|(_, node)| begin(node)).collect()
     }
 
     fn choose<'s>(&self, core: &Core, slots: &'s [Slot], job: &Job) -> Option<&'s Slot> {
@@ -214,6 +231,10 @@ impl Sets {
             .filter(|slot| slot.status.takes_requests() && is_fit(slot));
         open.min_by_key(|slot| slot.status.in_flight())
     }
+}
+
+fn connections(by_keyspace: &SlotsByKeyspace) -> usize {
+    by_keyspace.values().map(|slots| slots.len()).sum()
 }
 
 impl Core {
