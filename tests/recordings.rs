@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use cqlens_client::ClientOptions;
+use cqlens_client::{Client, ClientOptions};
 use cqlens_node::scenario::Scenario;
 use cqlens_rehearse::{
     digest::ResponseDigest,
@@ -209,7 +209,7 @@ fn a_full_query_log_is_recorded_without_responses_and_can_be_replayed_and_explai
     let node = runtime.block_on(async {
         let node = cqlens_node::Node::start(cqlens_node::Options::default());
         let node = node.await.unwrap();
-        let mut client = cqlens_client::Client::connect(node.address(), &ClientOptions::default())
+        let mut client = Client::connect(node.address(), &ClientOptions::default())
             .await
             .unwrap();
         client.script(schema).await.unwrap();
@@ -337,5 +337,65 @@ fn captures_of_drivers_become_recordings_of_all_that_they_have_sent() {
             "{name}"
         );
         assert!(requests().all(|request| request.page != Page::Unknown), "{name}");
+    }
+}
+
+/// What a server refuses is what people mistype: a password in the wrong place, a quote in a name.
+#[test]
+fn of_refused_texts_no_literal_is_in_a_recording() {
+    const REFUSED: [&str; 22] = [
+        "INSERT INTO shop.users (name) VALUES ('O'Xsecret')",
+        "SELECT * FROM shop.users WHERE name = \"Xsecret\" AND x = 'open Xsecret",
+        "UPDAET shop.users SET name = 'Xsecret' WHERE id = 1",
+        "UPDATE shop.users SET name = 'Xsecret' WHERE id = 1 Xsecret",
+        "DELETE FORM shop.users WHERE name = 'Xsecret'",
+        "INSERT INTO shop.users (name) VALUE ('Xsecret')",
+        "SELECT * FROM shop.users WHERE id = 0xXsecret",
+        "SELECT * FROM shop.users WHERE name LIKE $$Xsecret$$ $$",
+        "SELECT * FROM shop.users WERE name = Xsecret",
+        "BEGIN BATCH INSERT INTO shop.users (name) VALUES ('Xsecret') APPLY",
+        "CREATE TABEL shop.users (id int PRIMARY KEY) WITH comment = 'Xsecret'",
+        "CREATE TABLE shop.other (id int PRIMARY KEY) WITH comment = 'Xsecret' Xsecret",
+        "CREATE USER x WITH PASSWORT 'Xsecret'",
+        "CREATE/**/USER x WITH PASSWORT 'Xsecret'",
+        "CREATE USER Xsecret PASSWORT $$Xsecret$$ NOSUPERUSER",
+        "CREATE USER x WITH PASSWORD 'Xsecret'",
+        "ALTER USER x WITH HASHED PASSWORD 'Xsecret' SUPERUSER",
+        "CREATE ROLE x WITH PASSWORD = 'Xsecret' AND LOGIN = true",
+        "ALTER ROLE x WITH PASSWORD = $$Xsecret$$",
+        "ALTER ROLE x WITH HASHED PASSWORD = 'Xsecret' AND",
+        "CREATE ROLE x WITH OPTIONS = {'password': 'Xsecret'}",
+        "Xsecret",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, report) = (folder.path().join("recording"), folder.path().join("live.json"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime.block_on(cqlens_node::Node::start(cqlens_node::Options::default()));
+    let node = node.unwrap();
+    let paths = [&recording, &report].map(|path| path.to_str().unwrap());
+    let arguments = ["--record", paths[0], "--report", paths[1], "--window", "3600s"];
+    let proxy = Proxy::start(PROGRAM, node.address(), &arguments);
+    runtime.block_on(async {
+        let mut client = Client::connect(proxy.address, &ClientOptions::default())
+            .await
+            .unwrap();
+        for cql in REFUSED {
+            // Whatever it says to those that parse.
+            let _ = client.query(cql).await;
+            let _ = client.prepare(cql).await;
+        }
+        client.query("SELECT key FROM system.local").await.unwrap();
+    });
+    let ended = proxy.stop(Duration::from_secs(60));
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let contents = contents(&recording);
+    assert!(contents.contains("UPDATE shop.users SET"), "{contents}");
+    let report = fs::read_to_string(report).unwrap();
+    for text in [&contents, &report, &ended.log] {
+        let lower = text.to_lowercase();
+        let at = lower
+            .find("secret")
+            .map(|at| &text[at.saturating_sub(200)..at + 20]);
+        assert_eq!(at, None);
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    net::SocketAddr,
     path::Path,
     process::{Command, Output},
     sync::Arc,
@@ -12,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
-use cqlens_proto::message::Consistency;
+use cqlens_proto::message::{BatchKind, Consistency};
 use cqlens_rehearse::{
     digest::{DigestKey, ResponseDigest},
     exchange::{
@@ -22,6 +23,7 @@ use cqlens_rehearse::{
     recording::{Limits, RecordedValues, RecordingWriter, Settings},
     target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
+use cqlens_testing::tap::Tap;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -87,10 +89,8 @@ async fn record(node: &Node, folder: &Path, values: RecordedValues) {
     record_all(node, folder, values, requests()).await;
 }
 
-async fn record_all(node: &Node, folder: &Path, values: RecordedValues, requests: Vec<RecordedRequest>) {
-    let nodes = vec![(node.address().to_string(), ClientOptions::default())];
-    let mut target = Target::open(TargetSettings::new(nodes, KEY));
-    let mut writer = RecordingWriter::open(Settings {
+fn writer(folder: &Path, values: RecordedValues) -> RecordingWriter {
+    RecordingWriter::open(Settings {
         folder: folder.to_owned(),
         source: "test".to_owned(),
         values,
@@ -102,17 +102,27 @@ async fn record_all(node: &Node, folder: &Path, values: RecordedValues, requests
             age: None,
         },
     })
-    .unwrap();
+    .unwrap()
+}
+
+fn exchange(number: u64, request: RecordedRequest) -> RecordedExchange {
+    RecordedExchange {
+        number,
+        connection: number % 5,
+        actor: 1,
+        at_us: 1_700_000_000_000_000 + i64::try_from(number).unwrap() * 1_000,
+        request,
+        latency: Some(Duration::from_micros(500)),
+        response: ResponseDigest::Missing,
+    }
+}
+
+async fn record_all(node: &Node, folder: &Path, values: RecordedValues, requests: Vec<RecordedRequest>) {
+    let nodes = vec![(node.address().to_string(), ClientOptions::default())];
+    let mut target = Target::open(TargetSettings::new(nodes, KEY));
+    let mut writer = writer(folder, values);
     for (number, request) in (0_u64..).zip(requests) {
-        let mut exchange = RecordedExchange {
-            number,
-            connection: number % 5,
-            actor: 1,
-            at_us: 1_700_000_000_000_000 + i64::try_from(number).unwrap() * 1_000,
-            request,
-            latency: Some(Duration::from_micros(500)),
-            response: ResponseDigest::Missing,
-        };
+        let mut exchange = exchange(number, request);
         let ask = TargetRequest {
             exchange: Arc::new(exchange.clone()),
             extent: Extent::Page,
@@ -129,12 +139,16 @@ async fn record_all(node: &Node, folder: &Path, values: RecordedValues, requests
 }
 
 fn replay(folder: &Path, to: &Node, more: &[&str]) -> Output {
+    replay_to(folder, to.address(), more)
+}
+
+fn replay_to(folder: &Path, to: SocketAddr, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cqlens"))
         .arg("replay")
         .arg(folder)
         .args([
             "--to",
-            &to.address().to_string(),
+            &to.to_string(),
             "--ask-again-after",
             "20ms",
             "--format",
@@ -357,4 +371,77 @@ fn plain(cql: &str, effect: Effect) -> RecordedRequest {
     request.statements[0].is_prepared = false;
     request.statements[0].values.clear();
     request
+}
+
+/// A recording is passed around: it may say of every statement that it reads.
+#[test]
+fn a_forged_recording_sends_nothing_that_its_texts_do_not_permit() {
+    const FORGED: [&str; 12] = [
+        "DROP KEYSPACE k",
+        "TRUNCATE k.t",
+        "DELETE FROM k.t WHERE a = 1",
+        "INSERT INTO k.t (a, b, v) VALUES (1, 1, 'x')",
+        "CREATE ROLE r WITH SUPERUSER = true AND LOGIN = true AND PASSWORD = 'p'",
+        "CREATE/**/ROLE r WITH SUPERUSER = true",
+        "CREATE /* USER */ -- TABLE\n ROLE r WITH SUPERUSER = true",
+        "GRANT ALL ON ALL KEYSPACES TO r",
+        "ALTER USER r WITH PASSWORD 'p' SUPERUSER",
+        "BEGIN BATCH DELETE FROM k.t WHERE a = 1; APPLY BATCH",
+        "/* SELECT */ DROP KEYSPACE k",
+        "SELECT * FROM k.t WHERE a = 1; DROP KEYSPACE k",
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let node = runtime.block_on(node(&[schema("k"), rows("k")].concat()));
+    let read = |cql: &str, is_prepared| {
+        let mut read = request(cql, 1, Effect::Read);
+        read.statements[0].is_prepared = is_prepared;
+        read.statements[0].values.clear();
+        read
+    };
+    let mut requests = Vec::new();
+    for cql in FORGED {
+        requests.extend([read(cql, false), read(cql, true)]);
+        for is_prepared in [false, true] {
+            let mut batch = read("SELECT v FROM k.t WHERE a = 1", false);
+            batch.batch = Some(BatchKind::Unlogged);
+            batch.statements.extend(read(cql, is_prepared).statements);
+            requests.push(batch);
+        }
+    }
+    let forged = requests.len();
+    requests.push(request("SELECT v FROM k.t WHERE a = ?", 3, Effect::Read));
+    let mut writer = writer(folder.path(), RecordedValues::Clear);
+    for (number, request) in (0_u64..).zip(requests) {
+        writer.write(&exchange(number, request), BTreeMap::new).unwrap();
+    }
+    writer.end(BTreeMap::new()).unwrap();
+
+    // Permissions for another keyspace change nothing.
+    for more in [&[][..], &["--write-keyspaces", "k2", "--ddl-keyspaces", "k2"]] {
+        let tap = Tap::start(node.address());
+        let more = [&["--speed", "max", "--no-discovery"][..], more].concat();
+        let comparison = json(&replay_to(folder.path(), tap.address, &more));
+        let totals = &comparison["totals"];
+        assert_eq!(totals["executions"], forged + 1, "{totals}");
+        let skipped = totals["skipped"].as_object().unwrap().values();
+        let skipped: u64 = skipped.map(|count| count.as_u64().unwrap()).sum();
+        assert_eq!(skipped, forged as u64, "{totals}");
+        assert!(totals["skipped"]["unparsed"].as_u64() >= Some(4), "{totals}");
+        let mut sent = Vec::new();
+        for connection in tap.finish(Duration::from_secs(60)) {
+            sent.extend(connection.requests);
+        }
+        let sent = String::from_utf8_lossy(&sent).to_uppercase();
+        assert!(sent.contains("SELECT V FROM K.T WHERE A = ?"));
+        for word in [
+            "DROP", "TRUNCATE", "DELETE", "INSERT", "ROLE", "GRANT", "ALTER", "BATCH",
+        ] {
+            assert!(!sent.contains(word), "{word} was sent");
+        }
+    }
 }

@@ -37,14 +37,13 @@ impl Special {
     }
 }
 
-/// Whether it may give a role with its password, however that is misspelt.
+/// Whether it may give a role with its password, however that is misspelt: both words stand somewhere, whatever is
+/// between them.
 fn is_about_roles(cql: &str) -> bool {
+    let mut words = cql.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let is_one_of = |word: &str, words: [&str; 2]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
-    let mut before = "";
-    cql.split_whitespace().any(|word| {
-        let before = std::mem::replace(&mut before, word);
-        is_one_of(word, ["role", "user"]) && is_one_of(before, ["create", "alter"])
-    })
+    words.any(|word| is_one_of(word, ["create", "alter"]))
+        && words.any(|word| is_one_of(word, ["role", "user"]))
 }
 
 fn names_password(cql: &str) -> bool {
@@ -103,7 +102,15 @@ mod tests {
             of("ALTER USER a WITH PassWord 'b' AND"),
             Some(Special::Credentials)
         );
-        assert_eq!(of("CREATE USER a WITH PASSWORT 'b'"), Some(Special::Credentials));
+        for cql in [
+            "CREATE USER a WITH PASSWORT 'b'",
+            "CREATE/* */ROLE a WITH PASSWORT = 'b'",
+            "/* */ ALTER -- a\n USER/**/a WITH PASS 'b'",
+            "CREATE//\nROLE a WITH 'b'",
+        ] {
+            assert_eq!(of(cql), Some(Special::Credentials), "{cql}");
+        }
+        assert_eq!(of("CREATE TABEL shop.orders (a int PRIMARY KEY)"), None);
         assert_eq!(of("LIST ROLES"), Some(Special::Server));
         assert_eq!(of("TRUNCATE shop.orders"), None);
         assert_eq!(of("GRANT SELECT ON shop.orders TO a"), None);
