@@ -22,6 +22,7 @@ mod local_users;
 mod log;
 mod logins;
 mod long_bodies;
+mod loops;
 mod metrics;
 mod operators;
 mod outages;

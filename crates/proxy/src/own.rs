@@ -73,6 +73,15 @@ impl ListenAddress {
     }
 }
 
+/// Whether a connection to `address` would come to a listener at `listen` on this machine.
+pub fn leads_back(listen: SocketAddr, address: SocketAddr) -> bool {
+    let listener = ListenAddress {
+        address: listen,
+        only_v6: false,
+    };
+    listener.takes(canonical(address))
+}
+
 impl OwnSockets {
     /// Whether a connection to `address` would come to a listener of this process.
     pub fn listens_at(&self, address: SocketAddr) -> bool {

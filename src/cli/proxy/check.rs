@@ -2,14 +2,16 @@
 
 use std::{
     io::{self, Write},
+    net::SocketAddr,
     path::Path,
     process::ExitCode,
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use cqlens_proxy::leads_back;
 use tokio::{net::lookup_host, time::timeout};
 
-use super::{args::Args, control::contacts};
+use super::{args::Args, control::contacts, topology::loops};
 use crate::{
     cli::{hash_key, log, schema_file},
     sink::directory,
@@ -88,14 +90,32 @@ fn faults_of_names(args: &Args) -> anyhow::Result<Vec<anyhow::Error>> {
         .build()
         .context("no runtime")?;
     let mut faults = Vec::new();
+    // Addresses are judged with the other settings.
+    let listens = args.mode().map_or_else(|_| Vec::new(), |mode| mode.listens());
     runtime.block_on(async {
         for node in contacts(args).points {
             let found = timeout(args.connect_timeout, lookup_host(&node)).await;
             let found = found.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
-            faults.extend(found.with_context(|| format!("cannot resolve {node}")).err());
+            match found.with_context(|| format!("cannot resolve {node}")) {
+                Ok(addresses) => faults.extend(loop_of(&node, addresses, &listens)),
+                Err(error) => faults.push(error),
+            }
         }
     });
     // A name that is still being looked up is not waited for.
     runtime.shutdown_background();
     Ok(faults)
+}
+
+/// That the node is cqlens itself, if all its addresses lead back.
+fn loop_of(
+    node: &str,
+    addresses: impl Iterator<Item = SocketAddr>,
+    listens: &[SocketAddr],
+) -> Option<anyhow::Error> {
+    let back = |address| listens.iter().find(|listen| leads_back(**listen, address));
+    let mut back = addresses.map(back);
+    let first = back.next()??;
+    back.all(|listen| listen.is_some())
+        .then(|| anyhow!(loops(*first, node)))
 }

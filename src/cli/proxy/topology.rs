@@ -2,7 +2,7 @@
 //! one listener for each node.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
 };
@@ -11,6 +11,7 @@ use anyhow::bail;
 
 use super::cluster::{Listen, ListenFor, ListenRules, Mapped, overlap};
 use crate::cli::config::{assignment, host_and_port, listen_address};
+use cqlens_proxy::leads_back;
 
 /// One listener for one node, or one for each node.
 #[derive(Debug, Clone, clap::Args)]
@@ -162,7 +163,7 @@ impl TopologyArgs {
         admin: Option<SocketAddr>,
     ) -> anyhow::Result<Mode> {
         if self.is_cluster() {
-            return self.cluster(listen, admin);
+            return self.cluster(listen, upstream, admin);
         }
         for (key, is_set) in [
             ("map", !self.map.is_empty()),
@@ -175,6 +176,9 @@ impl TopologyArgs {
         }
         if !self.route.is_empty() {
             check_routes(&self.route, admin)?;
+            self.route
+                .iter()
+                .try_for_each(|pair| refuse_loop(pair.listen, &pair.upstream))?;
             return Ok(Mode::Routes(self.route.clone()));
         }
         let listen = match listen {
@@ -190,6 +194,7 @@ impl TopologyArgs {
                 several.len()
             ),
         };
+        refuse_loop(listen, &upstream)?;
         let pair = RoutePair { listen, upstream };
         Ok(match self.transparent {
             true => Mode::Transparent(pair),
@@ -197,7 +202,12 @@ impl TopologyArgs {
         })
     }
 
-    fn cluster(&self, listen: &Listen, admin: Option<SocketAddr>) -> anyhow::Result<Mode> {
+    fn cluster(
+        &self,
+        listen: &Listen,
+        upstream: &[String],
+        admin: Option<SocketAddr>,
+    ) -> anyhow::Result<Mode> {
         if !self.route.is_empty() || self.transparent {
             let key = if self.transparent { "transparent" } else { "route" };
             bail!("{key}: it leaves addresses as they are, and topology = cluster replaces them");
@@ -209,13 +219,50 @@ impl TopologyArgs {
             listen_for: self.listen_for.clone(),
         };
         rules.check(admin)?;
-        Ok(Mode::Cluster(rules))
+        let mode = Mode::Cluster(rules);
+        for (listen, upstream) in mode
+            .listens()
+            .iter()
+            .flat_map(|listen| upstream.iter().map(move |node| (*listen, node)))
+        {
+            refuse_loop(listen, upstream)?;
+        }
+        Ok(mode)
     }
 }
 
+impl Mode {
+    /// Where it listens, as far as the settings say by themselves.
+    pub(super) fn listens(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::One(pair) | Self::Transparent(pair) => vec![pair.listen],
+            Self::Routes(pairs) => pairs.iter().map(|pair| pair.listen).collect(),
+            Self::Cluster(rules) => rules.map.iter().map(|mapped| mapped.listen).collect(),
+        }
+    }
+}
+
+/// Refuses a node that is cqlens itself, if its address says so: names are looked up by `--check`, and when clients
+/// come.
+fn refuse_loop(listen: SocketAddr, upstream: &str) -> anyhow::Result<()> {
+    let here = |port: &str| port.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    let address = match upstream.strip_prefix("localhost:") {
+        Some(port) => here(port).ok(),
+        None => upstream.parse().ok(),
+    };
+    match address {
+        Some(address) if leads_back(listen, address) => bail!(loops(listen, upstream)),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a node is cqlens itself.
+pub(super) fn loops(listen: SocketAddr, upstream: &str) -> String {
+    format!("upstream: {upstream} leads back to cqlens, which listens at {listen}")
+}
+
 /// Where clients connect by default.
-pub(super) const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
+pub(super) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9142);
 
 fn check_routes(routes: &[RoutePair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
     for (index, one) in routes.iter().enumerate() {
@@ -326,6 +373,23 @@ mod tests {
             (
                 "--route 127.0.0.1:9143=a",
                 "admin: 127.0.0.1:9143 overlaps with route 127.0.0.1:9143=a:9042",
+            ),
+            (
+                "--listen 0.0.0.0:9042 --upstream 127.0.0.1",
+                "upstream: 127.0.0.1:9042 leads back to cqlens, which listens at 0.0.0.0:9042",
+            ),
+            (
+                "--listen 127.0.0.1:9042 --upstream 0.0.0.0:9042",
+                "upstream: 0.0.0.0:9042 leads back",
+            ),
+            ("--upstream localhost:9142", "upstream: localhost:9142 leads back"),
+            (
+                "--route 127.0.0.1:1=127.0.0.1:1",
+                "upstream: 127.0.0.1:1 leads back",
+            ),
+            (
+                "--upstream 127.0.1.1 --topology cluster --map 10.0.0.1=127.0.1.1:9042",
+                "upstream: 127.0.1.1:9042 leads back",
             ),
             ("--route 127.0.0.1=a", "\"127.0.0.1\" is not the address and port"),
             ("--route 127.0.0.1:1", "LISTEN=UPSTREAM"),

@@ -59,7 +59,7 @@ impl fmt::Display for NodeName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli::proxy) struct Mapped {
     pub(super) node: NodeName,
-    pub(super) listen: SocketAddr,
+    pub(in crate::cli::proxy) listen: SocketAddr,
 }
 
 impl FromStr for Mapped {

@@ -1,0 +1,79 @@
+//! What would lead from cqlens back to cqlens: a node that announces a listener of it as its address, settings that
+//! name one as the node.
+
+use std::process::Command;
+
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::Announcement;
+use cqlens_proto::types::Uuid;
+
+use crate::proxy::{
+    admin::get,
+    ring::{PROGRAM, Ring, Rule, follow, host_id_at},
+    support::proxy::free_address,
+};
+
+/// As a wrong `broadcast_rpc_address` has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_announces_a_listener_of_cqlens_takes_no_seats() {
+    let ring = Ring::start(1).await;
+    let rule = Rule::new();
+    let mut followed = follow(&ring.address(0), &["--listen", &rule.text()]);
+    followed.listening(1).await;
+    let mut wrong = ring.nodes[0].as_peer();
+    wrong.address = [127, 99, 0, 1].into();
+    // The second of the two, whose listener is its own address.
+    wrong.host_id = Some(Uuid([0xff; 16]));
+    wrong.native = Some(rule.nth(2));
+    let mut peers = ring.peers();
+    peers.push(wrong);
+    ring.tell_of(&peers);
+    ring.announce(&Announcement::Topology("NEW_NODE", rule.nth(2)));
+    followed.listening(2).await;
+    for _ in 0..3 {
+        let refused = Client::connect(rule.nth(2), &ClientOptions::default()).await;
+        let error = refused.err().unwrap().to_string();
+        assert!(
+            error.contains("leads back to a listener of cqlens") && error.contains("broadcast_rpc_address"),
+            "{error}"
+        );
+    }
+    assert_eq!(host_id_at(rule.nth(1)).await, ring.nodes[0].host_id().to_string());
+    let metrics = get(followed.admin, "/metrics").body;
+    let refused = metrics
+        .lines()
+        .find(|line| line.contains("refused") && line.contains("loop"));
+    assert!(refused.is_some_and(|line| line.ends_with(" 3")), "{refused:?}");
+    assert!(
+        followed
+            .proxy
+            .log()
+            .contains("leads back to a listener of cqlens")
+    );
+}
+
+#[test]
+fn a_node_that_is_the_listener_is_refused_at_the_start_and_by_check() {
+    let address = free_address();
+    let port = address.port();
+    for (listen, upstream) in [
+        (address.to_string(), address.to_string()),
+        (format!("0.0.0.0:{port}"), address.to_string()),
+        (format!("0.0.0.0:{port}"), format!("127.0.0.7:{port}")),
+        (format!("0.0.0.0:{port}"), format!("localhost:{port}")),
+        (address.to_string(), format!("0.0.0.0:{port}")),
+        (format!("[::]:{port}"), address.to_string()),
+    ] {
+        for more in [&[][..], &["--check"]] {
+            let output = Command::new(PROGRAM)
+                .args(["proxy", "--listen", &listen, "--upstream", &upstream])
+                .args(more)
+                .output()
+                .unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{listen} {upstream}: {said}");
+            let named = format!("upstream: {upstream} leads back to cqlens, which listens at {listen}");
+            assert!(said.contains(&named), "{said}");
+        }
+    }
+}
