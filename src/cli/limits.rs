@@ -29,7 +29,7 @@ pub(super) struct LimitArgs {
     max_connections_per_listener: Option<NonZeroUsize>,
     /// Maximum number of connections per client (see --client-networks)
     ///
-    /// No limit if not set.
+    /// If not set, one client may have all but a sixteenth of --max-connections.
     #[arg(
         long,
         env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT",

@@ -231,7 +231,7 @@ impl ConnectionPermit {
             whose: policy.client_networks.whose(address),
         };
         let network = policy.client_networks.network(address);
-        let limit = policy.max_connections_per_client.unwrap_or(usize::MAX);
+        let limit = policy.limit_per_client();
         let now = Instant::now();
         let mut clients = self.listener.control.clients();
         let client = clients.at(network, now);
@@ -341,6 +341,23 @@ mod tests {
         drop(permit);
         let _again = acquire("10.0.0.1").unwrap();
         assert_eq!(control.clients().by_network.len(), 2);
+    }
+
+    #[test]
+    fn one_client_leaves_seats_for_others_without_a_limit_of_its_own() {
+        let policy = policy(320, None, None);
+        let control = AdmissionControl::new(policy.clone());
+        let listener = control.for_listener();
+        let acquire = |address: &str| {
+            let mut permit = listener.try_acquire(&policy)?;
+            let acquired = permit.try_acquire_for_client(address.parse().unwrap(), &policy);
+            acquired.map(|()| permit)
+        };
+        let all: Vec<_> = (0..300).map(|_| acquire("10.0.0.1").unwrap()).collect();
+        let full = acquire("10.0.0.1").unwrap_err().limit();
+        assert_eq!(full, refused(Refusal::MaxConnectionsPerClient, 300));
+        let _other = acquire("10.0.0.2").unwrap();
+        drop(all);
     }
 
     #[test]

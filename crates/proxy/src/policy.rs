@@ -13,7 +13,7 @@ pub struct Policy {
     /// How many of them may have come through one listener; none means no limit but the process's.
     pub max_connections_per_listener: Option<usize>,
     /// How many of them may come from one client, like Cassandra's
-    /// `native_transport_max_concurrent_connections_per_ip`; none means no limit, as there.
+    /// `native_transport_max_concurrent_connections_per_ip`; none means all but a reserve for others.
     pub max_connections_per_client: Option<usize>,
     /// How many connections are accepted in a second, by the whole process; those beyond it
     /// wait. None means any number.
@@ -60,6 +60,14 @@ impl Policy {
     /// Longer than the node takes for any answer; a system forgets a connection that its process
     /// has closed after a minute.
     pub const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(120);
+
+    /// How many connections one client may have. Without a limit of its own, others find a sixteenth free, whatever it
+    /// does; few connections are not divided.
+    pub(super) fn limit_per_client(&self) -> usize {
+        let reserve = self.max_connections / 16;
+        self.max_connections_per_client
+            .unwrap_or(self.max_connections - reserve)
+    }
 }
 
 impl Default for Policy {
