@@ -18,10 +18,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    Layer, Registry,
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    reload,
+    util::SubscriberInitExt,
 };
 
 use super::{colour, log_json, log_line::Fields};
@@ -94,7 +99,23 @@ pub(super) fn start(filter: &str, format: LogFormat) -> anyhow::Result<Log> {
 /// # Errors
 /// A filter that cannot be read.
 pub(super) fn parse(filter: &str) -> anyhow::Result<Targets> {
-    filter.parse().context("--log")
+    let directives: Vec<_> = filter.split(',').map(str::trim).collect();
+    if let Some(misspelt) = directives.iter().find(|directive| !is_directive(directive)) {
+        // A word that is no level would be taken for a part of the program, and all others would be silent.
+        bail!("--log: {misspelt:?} is neither a level (error, warn, info, debug, trace, off) nor PART=LEVEL");
+    }
+    let is_about_cqlens = |directive: &&str| !directive.contains('=') || directive.starts_with("cqlens");
+    ensure!(
+        directives.iter().any(is_about_cqlens),
+        "--log: nothing of cqlens would be logged; name a level as well, such as info,{filter}"
+    );
+    directives.join(",").parse().context("--log")
+}
+
+/// Whether it is a level, or a part of the program with one.
+fn is_directive(directive: &str) -> bool {
+    let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+    !level.is_empty() && level.parse::<LevelFilter>().is_ok()
 }
 
 impl Log {
@@ -229,6 +250,30 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_misspelt_level_is_refused_and_does_not_silence_the_log() {
+        for filter in [
+            "info",
+            "off",
+            "DEBUG",
+            "cqlens_proxy=debug",
+            "cqlens_proxy=debug,info",
+            " warn , rustls=trace",
+        ] {
+            assert!(parse(filter).is_ok(), "{filter}");
+        }
+        for (filter, why) in [
+            ("", "is neither a level"),
+            ("debgu", "\"debgu\" is neither a level"),
+            ("cqlens_proxy=debgu", "is neither a level"),
+            ("info,", "is neither a level"),
+            ("rustls=debug", "nothing of cqlens would be logged"),
+        ] {
+            let error = parse(filter).unwrap_err().to_string();
+            assert!(error.contains(why), "{filter}: {error}");
+        }
+    }
 
     /// Set for the process that panics: it takes over the log and the panics of all its threads.
     const ALONE: &str = "CQLENS_TEST_PANIC";

@@ -175,6 +175,8 @@ struct Signals {
     hangup: Signal,
     user_1: Signal,
     user_2: Signal,
+    quit: Signal,
+    alarm: Signal,
 }
 
 impl Signals {
@@ -186,6 +188,8 @@ impl Signals {
             hangup: listen(SignalKind::hangup(), "SIGHUP")?,
             user_1: listen(SignalKind::user_defined1(), "SIGUSR1")?,
             user_2: listen(SignalKind::user_defined2(), "SIGUSR2")?,
+            quit: listen(SignalKind::quit(), "SIGQUIT")?,
+            alarm: listen(SignalKind::alarm(), "SIGALRM")?,
         })
     }
 
@@ -197,6 +201,8 @@ impl Signals {
             _ = self.hangup.recv() => SignalRequest::Reload,
             _ = self.user_1.recv() => SignalRequest::Nothing("SIGUSR1"),
             _ = self.user_2.recv() => SignalRequest::Nothing("SIGUSR2"),
+            _ = self.quit.recv() => SignalRequest::Stop("SIGQUIT"),
+            _ = self.alarm.recv() => SignalRequest::Nothing("SIGALRM"),
         }
     }
 }

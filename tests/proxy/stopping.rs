@@ -369,11 +369,27 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// As operators of other servers have it: not the end at once, which is the kernel's default.
+#[test]
+fn sigquit_ends_as_sigterm_does() {
+    let (node, was_asked, answer) = slow_node();
+    let mut proxy = proxy(node.address, &[]);
+    let mut client = connect(proxy.address);
+    client.write_all(&query(7, "SELECT k FROM s.t")).unwrap();
+    was_asked.recv_timeout(LIMIT).unwrap();
+    proxy.signal("QUIT");
+    proxy.wait_for_log("stopping:");
+    answer.send(()).unwrap();
+    assert_eq!(read_to_end(&mut client), void(7));
+    let ended = proxy.wait(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
 #[test]
 fn signals_that_mean_nothing_change_nothing() {
     let (node, received) = Node::answering(b"");
     let mut proxy = proxy(node.address, &[]);
-    for signal in ["USR1", "USR2"] {
+    for signal in ["USR1", "USR2", "ALRM"] {
         proxy.signal(signal);
         proxy.wait_for_log(&format!("signal=\"SIG{signal}\""));
     }
