@@ -11,10 +11,14 @@ use std::{
 };
 
 /// Whether `letter` does something else than to be seen: control characters (C0, DEL, C1), line and paragraph
-/// separators, controls of writing direction, and what Unicode has readers leave out
-/// (`Default_Ignorable_Code_Point`), with which one name can be made to look like another.
+/// separators, controls of writing direction, what Unicode has readers leave out
+/// (`Default_Ignorable_Code_Point`), with which one name can be made to look like another, and what is no character
+/// at all, of which XML permits some (U+FFFE, U+FFFF) nowhere.
 pub fn is_unprintable(letter: char) -> bool {
+    const LAST_OF_PLANE: u32 = 0xfffe;
     letter.is_control()
+        || u32::from(letter) & LAST_OF_PLANE == LAST_OF_PLANE
+        || matches!(letter, '\u{fdd0}'..='\u{fdef}')
         || matches!(letter,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
             | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -210,6 +214,10 @@ mod tests {
         let hostile = "a\x1b[2J\n\r\t\0\x7f\u{9b}b\u{202e}c\u{2066}\u{200b}\u{2028}\u{61c}\u{feff}";
         let shown = r"a\u{1b}[2J\n\r\t\u{0}\u{7f}\u{9b}b\u{202e}c\u{2066}\u{200b}\u{2028}\u{61c}\u{feff}";
         assert_eq!(escaped(hostile), shown);
+        assert_eq!(
+            escaped("a\u{fffe}\u{ffff}\u{fdd0}\u{1ffff}"),
+            r"a\u{fffe}\u{ffff}\u{fdd0}\u{1ffff}"
+        );
     }
 
     #[test]

@@ -89,13 +89,19 @@ fn line<'r>(report: &Report, pattern: &PatternReport, cql: &'r str) -> CsvLine<'
     }
 }
 
-/// Text that a client chose, in one line, and no formula: spreadsheets compute what begins like one.
+/// Text that a client chose, in one line, and no formula: spreadsheets compute what begins like one. In many
+/// languages they begin a cell after each semicolon, too, quoted or not.
 fn inert(field: &str) -> String {
-    let field = text::escaped(field);
-    match field.starts_with(['=', '+', '-', '@', '\t']) {
-        true => format!("'{field}"),
-        false => field.into_owned(),
+    let mut inert = String::with_capacity(field.len() + 1);
+    let mut begins = true;
+    for letter in text::escaped(field).chars() {
+        if begins && matches!(letter, '=' | '+' | '-' | '@' | '\t') {
+            inert.push('\'');
+        }
+        begins = letter == ';' || begins && matches!(letter, ' ' | '"');
+        inert.push(letter);
     }
+    inert
 }
 
 #[cfg(test)]
@@ -147,5 +153,20 @@ mod tests {
         let text = rendered(&report, Format::Csv);
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains("'=HYPERLINK") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn nothing_begins_a_formula_after_a_semicolon_either() {
+        for (field, shown) in [
+            ("a;=b", "a;'=b"),
+            ("a; \"@b\";-c", "a; \"'@b\";'-c"),
+            ("+a", "'+a"),
+            (
+                "SELECT a - b FROM t WHERE c = 1",
+                "SELECT a - b FROM t WHERE c = 1",
+            ),
+        ] {
+            assert_eq!(inert(field), shown);
+        }
     }
 }
