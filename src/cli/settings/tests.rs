@@ -6,6 +6,7 @@ mod judging;
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
+use proptest::strategy::Strategy as _;
 
 use super::{super::config::positive_duration, *};
 
@@ -337,4 +338,27 @@ fn changes_are_told_by_key_and_what_is_fixed_stays() {
     assert_eq!(changes.applied, ["upstream"]);
     assert_eq!(changes.need_restart, ["most"]);
     assert!(after.to_string().contains("most = 1 ") && after.to_string().contains("upstream = \"b\""));
+}
+
+proptest::proptest! {
+    /// A checkout may have anything as its settings: they are read, or refused with a line.
+    #[test]
+    fn no_text_makes_the_settings_panic(
+        pieces in proptest::collection::vec(
+            proptest::prop_oneof![
+                proptest::sample::select(vec![
+                    "[proxy]", "[report]", "[rules.timeouts]", "[[accept]]", "[severity]", "[proxy.pair]", "upstream",
+                    "output", "severity", "rule", "until", "log", " = ", "\n", "'", "\"", "{", "}", "[", "]", ",", ".",
+                    "'off'", "'10s'", "2026-01-01", "-1", "1e999", "0x7fffffffffffffffff", "true", "\u{feff}", "#", "\0",
+                ]).prop_map(str::to_owned),
+                ".{0,4}",
+            ],
+            0..40,
+        )
+    ) {
+        let folder = Folder::new(&pieces.concat());
+        if let Err(error) = folder.read("proxy --upstream db") {
+            proptest::prop_assert!(!error.to_string().is_empty());
+        }
+    }
 }

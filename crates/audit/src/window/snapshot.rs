@@ -311,6 +311,53 @@ mod tests {
         assert_eq!(Snapshot::read(&text[..]).unwrap(), snapshot);
     }
 
+    /// As objects of a store may be damaged, or made up.
+    #[test]
+    fn mutated_snapshots_are_read_or_refused() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        let head = || (super::super::overflow(), BTreeSet::new());
+        let pattern = window.pattern_mut(PatternId(10), &super::super::overflow().cql, head);
+        pattern.latency_us.record(1_000);
+        pattern.count_client("a", 1);
+        let mut whole = Vec::new();
+        snapshot(window).write(&mut whole).unwrap();
+        // A generator of its own, so that each run tries the same.
+        let mut state = 46_u64;
+        let mut below = |limit: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap_or_default() % limit
+        };
+        const PIECES: [&[u8]; 8] = [
+            b"null",
+            b"-1",
+            b"1e308",
+            b"18446744073709551615",
+            b"[]",
+            b"{}",
+            b"\"\"",
+            b"\"9999-12-31T23:59:59Z\"",
+        ];
+        let mut read = 0;
+        for _ in 0..2_000 {
+            let mut text = whole.clone();
+            for _ in 0..=below(3) {
+                let at = below(text.len());
+                let end = (at + below(12)).min(text.len());
+                let piece = PIECES[below(PIECES.len())];
+                text.splice(at..end, piece.iter().copied());
+            }
+            if let Ok(snapshot) = Snapshot::read(&text[..]) {
+                read += 1;
+                let mut again = Vec::new();
+                snapshot.write(&mut again).unwrap();
+                assert_eq!(Snapshot::read(&again[..]).unwrap(), snapshot);
+            }
+        }
+        assert!(read > 0, "not all are refused");
+    }
+
     #[test]
     fn a_schema_that_is_too_large_is_left_out_and_said() {
         let window = Window::new(Timestamp::UNIX_EPOCH, "test");

@@ -140,7 +140,11 @@ pub(super) mod testing {
     use super::*;
     use crate::rules::testing;
     use crate::window::Window;
-    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::TableName};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+        schema::TableName,
+    };
 
     /// `lab.orders` with an index on each of three columns, one of them storage-attached.
     pub(in crate::rules::read) fn schema() -> Schema {

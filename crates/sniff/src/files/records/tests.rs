@@ -320,3 +320,49 @@ proptest! {
         read(&file, size);
     }
 }
+
+/// The attack: a few KiB of gzip with a record that has no end, or with records without end.
+#[test]
+fn a_capture_that_expands_is_read_as_a_stream() {
+    use std::io::{Read, Write};
+    let packed = |begin: &[u8], zeros: usize| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(begin).unwrap();
+        out.write_all(&vec![0; zeros]).unwrap();
+        out.finish().unwrap()
+    };
+    let head = &pcap(false, false)[..24];
+    let claim = |length: u32| {
+        let record = [0, 0, length, length].map(u32::to_le_bytes).concat();
+        [head, &record].concat()
+    };
+    let most = super::super::record::MAX_RECORD;
+    let beyond = claim(most as u32 + 1);
+    for (begin, is_damaged) in [
+        (head, false),
+        (&claim(most as u32), false),
+        (&claim(u32::MAX), true),
+        (&beyond, true),
+    ] {
+        let file = packed(begin, 24 << 20);
+        assert!(file.len() < 256 << 10, "{}", file.len());
+        let mut content = super::super::compression::decompressed(std::io::Cursor::new(file)).unwrap();
+        let (mut records, mut piece) = (Records::default(), vec![0; 256 << 10]);
+        let mut end = Ok(false);
+        while end == Ok(false) {
+            let length = content.read(&mut piece).unwrap();
+            if length == 0 {
+                break;
+            }
+            records.feed(Bytes::copy_from_slice(&piece[..length]));
+            loop {
+                end = records.advance();
+                assert!(records.left_over() <= most + 16 + piece.len());
+                if end != Ok(true) {
+                    break;
+                }
+            }
+        }
+        assert_eq!(end.is_err(), is_damaged, "{end:?}");
+    }
+}
