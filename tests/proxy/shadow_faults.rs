@@ -16,10 +16,11 @@ use cqlens_client::{Bind, Run, RunOptions};
 use serde_json::json;
 
 use crate::proxy::{
+    admin::get,
     procfs::Process,
     shadow::{connect, node, proxy, report, runtime, traffic},
     support::{
-        proxy::Proxy,
+        proxy::{Proxy, free_address},
         tap::{Tap, assert_passed_unchanged},
     },
     wire::LIMIT,
@@ -264,4 +265,43 @@ fn a_shadow_whose_schema_changes_is_prepared_again_and_its_new_columns_are_found
         json!(["extra"]),
         "{report:#}"
     );
+}
+
+/// The attack: distinct long texts, of which something is remembered each.
+#[test]
+fn what_a_shadow_keeps_counts_in_the_budget() {
+    let runtime = runtime();
+    let (first, other) = (node(&runtime, ""), node(&runtime, ""));
+    let folder = tempfile::tempdir().unwrap();
+    let admin = free_address();
+    let admin_text = admin.to_string();
+    let more = ["--memory", "32MiB", "--admin", &admin_text];
+    let proxy = proxy(first.address(), other.address(), folder.path(), &more);
+    let part = || {
+        let status = get(admin, "/readyz").json();
+        let parts = status["memory"]["parts"].as_array().unwrap().clone();
+        let part = parts
+            .into_iter()
+            .find(|part| part["name"] == "rehearsal")
+            .unwrap();
+        ["used_bytes", "limit_bytes", "evicted"].map(|field| part[field].as_u64().unwrap())
+    };
+    runtime.block_on(async {
+        let mut client = connect(proxy.address).await;
+        let long = "a".repeat(8 << 10);
+        for number in 0..1_000 {
+            let cql =
+                format!("SELECT v FROM k.t WHERE a = 1 AND b = 1 AND v = '{number}{long}' ALLOW FILTERING");
+            // Whether the node runs it or not.
+            let _ = client.query(&cql).await;
+            if number % 100 == 0 {
+                let [used, limit, _] = part();
+                assert!(used <= limit && limit == 8 << 20, "{used}");
+            }
+        }
+    });
+    until(|| part()[2] > 100);
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(report(folder.path())["totals"]["executions"].as_u64() > Some(0));
 }
