@@ -32,7 +32,7 @@ pub(super) fn upwards(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
 
 /// What a setting may be if the file that sets it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum FileReach {
     /// Anything: it judges, selects or shows.
     Free,
     /// A file that is read, in the folder of the settings or below.
@@ -42,11 +42,11 @@ enum Reach {
 }
 
 /// The settings that a file that was found may have, by table; above all tables where there is no name. All others are refused.
-const ALLOWED: &[(&str, Reach, &[&str])] = &[
-    ("", Reach::Free, &["log-format", "color"]),
+const ALLOWED: &[(&str, FileReach, &[&str])] = &[
+    ("", FileReach::Free, &["log-format", "color"]),
     (
         "report",
-        Reach::Free,
+        FileReach::Free,
         &[
             "format",
             "keyspace",
@@ -64,13 +64,13 @@ const ALLOWED: &[(&str, Reach, &[&str])] = &[
             "cluster",
         ],
     ),
-    ("report", Reach::Input, &["baseline", "comparison"]),
-    ("report", Reach::Output, &["output"]),
-    ("diff", Reach::Free, &["format", "fail-on-new"]),
-    ("diff", Reach::Output, &["output"]),
+    ("report", FileReach::Input, &["baseline", "comparison"]),
+    ("report", FileReach::Output, &["output"]),
+    ("diff", FileReach::Free, &["format", "fail-on-new"]),
+    ("diff", FileReach::Output, &["output"]),
     (
         "explain",
-        Reach::Free,
+        FileReach::Free,
         &[
             "keyspace",
             "format",
@@ -82,12 +82,12 @@ const ALLOWED: &[(&str, Reach, &[&str])] = &[
             "verbose",
         ],
     ),
-    ("explain", Reach::Input, &["schema"]),
-    ("rules", Reach::Free, &["format", "markdown"]),
+    ("explain", FileReach::Input, &["schema"]),
+    ("rules", FileReach::Free, &["format", "markdown"]),
 ];
 
-fn reach(table: &str, key: &str) -> Option<Reach> {
-    let has = |(name, _, keys): &&(&str, Reach, &[&str])| *name == table && keys.contains(&key);
+fn reach(table: &str, key: &str) -> Option<FileReach> {
+    let has = |(name, _, keys): &&(&str, FileReach, &[&str])| *name == table && keys.contains(&key);
     ALLOWED.iter().find(has).map(|(_, reach, _)| *reach)
 }
 
@@ -108,7 +108,7 @@ pub(super) fn check(entry: &FileEntry, file: &Path) -> Result<(), String> {
     let so = format!("name it with --config {file} if you trust it, or use --{key}");
     let why = match reach(table, key) {
         None => "a settings file that was found and not named cannot set this".to_owned(),
-        Some(Reach::Free) => return Ok(()),
+        Some(FileReach::Free) => return Ok(()),
         Some(reach) => {
             let leads_out = |value: &&String| !is_inside(Path::new(value), entry.folder(), reach);
             let Some(value) = entry.values().iter().find(leads_out) else {
@@ -121,13 +121,13 @@ pub(super) fn check(entry: &FileEntry, file: &Path) -> Result<(), String> {
 }
 
 /// Whether `path` leads into `folder`, with all links on its way.
-fn is_inside(path: &Path, folder: &Path, reach: Reach) -> bool {
+fn is_inside(path: &Path, folder: &Path, reach: FileReach) -> bool {
     let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
     let (Some(real), Ok(folder)) = (followed(path), folder.canonicalize()) else {
         return false;
     };
     real.strip_prefix(folder)
-        .is_ok_and(|below| reach == Reach::Input || !below.components().any(is_hidden))
+        .is_ok_and(|below| reach == FileReach::Input || !below.components().any(is_hidden))
 }
 
 /// Where a path leads; its last part may be missing. None if that cannot be known.
@@ -195,7 +195,7 @@ mod tests {
                     known += 1;
                     assert_eq!(
                         SettingKind::is_path(argument),
-                        reach != Reach::Free,
+                        reach != FileReach::Free,
                         "{table}.{key}"
                     );
                 }
@@ -226,9 +226,9 @@ mod tests {
         std::os::unix::fs::symlink("..", folder.join("up")).unwrap();
         let inside = |path: &str, reach| is_inside(&folder.join(path), &folder, reach);
         for path in ["report.html", "build/report.html", "build/../report.html"] {
-            assert!(inside(path, Reach::Output), "{path}");
+            assert!(inside(path, FileReach::Output), "{path}");
         }
-        assert!(inside(".git/schema.cql", Reach::Input));
+        assert!(inside(".git/schema.cql", FileReach::Input));
         for path in [
             "../profile",
             "/etc/passwd",
@@ -239,7 +239,7 @@ mod tests {
             ".envrc",
             "no/such/folder",
         ] {
-            assert!(!inside(path, Reach::Output), "{path}");
+            assert!(!inside(path, FileReach::Output), "{path}");
         }
     }
 }

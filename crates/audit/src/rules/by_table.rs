@@ -15,15 +15,15 @@ use super::{
 use crate::window::{Pattern, PatternId};
 
 /// Patterns with their ids.
-type Patterns<'a> = Vec<(PatternId, &'a Pattern)>;
+type PatternList<'a> = Vec<(PatternId, &'a Pattern)>;
 
 /// What was looked up by tables so far.
 #[derive(Debug, Default)]
-pub(super) struct ByTable<'a> {
-    patterns: OnceCell<BTreeMap<TableName, Patterns<'a>>>,
+pub(super) struct PatternsByTable<'a> {
+    patterns: OnceCell<BTreeMap<TableName, PatternList<'a>>>,
     writes: OnceCell<BTreeMap<TableName, Vec<TableWrite<'a>>>>,
     backwards: OnceCell<BTreeMap<TableName, bool>>,
-    index_reads: OnceCell<BTreeMap<ColumnName, Patterns<'a>>>,
+    index_reads: OnceCell<BTreeMap<ColumnName, PatternList<'a>>>,
     keys: OnceCell<BTreeMap<String, Vec<&'a Table>>>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
     /// The application's own patterns that name this table first.
     pub(super) fn patterns_of(&self, table: &TableName) -> &[(PatternId, &'a Pattern)] {
         let all = self.by_table.patterns.get_or_init(|| {
-            let mut tables: BTreeMap<_, Patterns<'a>> = BTreeMap::new();
+            let mut tables: BTreeMap<_, PatternList<'a>> = BTreeMap::new();
             for (id, pattern) in figures::user_patterns(self) {
                 if let Some(table) = table_of(pattern) {
                     tables.entry(table).or_default().push((id, pattern));
@@ -119,8 +119,8 @@ fn key<'n>(keyspace: &str, columns: impl IntoIterator<Item = &'n str>) -> String
     format!("{keyspace}\0{}", columns.join("\0"))
 }
 
-fn index_reads<'a>(context: &Context<'a>) -> BTreeMap<ColumnName, Patterns<'a>> {
-    let mut columns: BTreeMap<_, Patterns<'a>> = BTreeMap::new();
+fn index_reads<'a>(context: &Context<'a>) -> BTreeMap<ColumnName, PatternList<'a>> {
+    let mut columns: BTreeMap<_, PatternList<'a>> = BTreeMap::new();
     for (id, pattern) in read::user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Index)) {
         let Some((table, select)) = table_of(pattern).zip(selected(id, context)) else {
             continue;

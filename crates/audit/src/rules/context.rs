@@ -13,7 +13,7 @@ use cqlens_cql::{
 };
 
 use super::{
-    by_table::ByTable,
+    by_table::PatternsByTable,
     cost::Cost,
     figures,
     read::suggest::{self, Asked},
@@ -41,7 +41,7 @@ pub struct Context<'a> {
     /// Templates that a rule has read again.
     statements: RefCell<BTreeMap<PatternId, Parsed<'a>>>,
     /// What the window has of each table.
-    pub(super) by_table: ByTable<'a>,
+    pub(super) by_table: PatternsByTable<'a>,
     /// What queries ask of tables, where suggestions were made.
     asked: OnceCell<BTreeMap<TableName, Rc<Asked>>>,
     /// How often a rule has looked at a pattern, a write or a table.
@@ -63,7 +63,7 @@ impl<'a> Context<'a> {
             is_whole_schema: false,
             is_text: false,
             statements: RefCell::default(),
-            by_table: ByTable::default(),
+            by_table: PatternsByTable::default(),
             asked: OnceCell::new(),
             steps: Cell::new(0),
         };

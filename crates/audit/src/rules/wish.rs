@@ -68,7 +68,7 @@ impl Unwritten {
 
 /// How much may still be written.
 #[derive(Debug)]
-struct Budget {
+struct CqlBudget {
     statements: usize,
     bytes: usize,
 }
@@ -84,7 +84,7 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// Writes the CQL that these findings wish for, in their order.
 pub(super) fn fulfil(findings: &mut [Finding], context: &Context<'_>) -> Unwritten {
-    let mut budget = Budget {
+    let mut budget = CqlBudget {
         statements: MOST_STATEMENTS,
         bytes: MOST_BYTES,
     };
@@ -96,7 +96,7 @@ pub(super) fn fulfil(findings: &mut [Finding], context: &Context<'_>) -> Unwritt
             unwritten.findings += 1;
             continue;
         }
-        let mut writer = Writer {
+        let mut writer = WishWriter {
             context,
             left: MOST_OF_A_FINDING.min(budget.statements),
             written: finding.suggested_cql.iter().cloned().collect(),
@@ -112,7 +112,7 @@ pub(super) fn fulfil(findings: &mut [Finding], context: &Context<'_>) -> Unwritt
     unwritten
 }
 
-impl Budget {
+impl CqlBudget {
     fn is_spent(&self) -> bool {
         self.statements == 0 || self.bytes == 0
     }
@@ -130,7 +130,7 @@ impl Wish {
 }
 
 /// Writes what one finding wishes for.
-struct Writer<'c, 'a> {
+struct WishWriter<'c, 'a> {
     context: &'c Context<'a>,
     /// Statements that it may still try.
     left: usize,
@@ -138,7 +138,7 @@ struct Writer<'c, 'a> {
     written: BTreeSet<String>,
 }
 
-impl<'a> Writer<'_, 'a> {
+impl<'a> WishWriter<'_, 'a> {
     /// How many statements there was no room for. The advice follows what is wished for first.
     fn write(&mut self, finding: &mut Finding, wish: Wish, is_first: bool) -> usize {
         let context = self.context;

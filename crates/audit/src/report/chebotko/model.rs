@@ -93,7 +93,7 @@ impl Model {
             .iter()
             .filter(|table| table.keyspace == keyspace && !table.columns.is_empty());
         let tables: Vec<_> = of_keyspace.collect();
-        let facts = Facts::of(report, &tables);
+        let facts = QueryFacts::of(report, &tables);
         Self {
             keyspace: keyspace.to_owned(),
             joins: joins(report, &tables),
@@ -106,7 +106,7 @@ impl Model {
 }
 
 /// What is looked up for each table, query and join.
-struct Facts<'r> {
+struct QueryFacts<'r> {
     /// Patterns of the tables that are drawn, by their ids.
     patterns: BTreeMap<PatternId, &'r PatternReport>,
     /// The worst that was found on each of them.
@@ -115,7 +115,7 @@ struct Facts<'r> {
     follow_ups: BTreeSet<&'r str>,
 }
 
-impl<'r> Facts<'r> {
+impl<'r> QueryFacts<'r> {
     fn of(report: &'r Report, tables: &[&TableReport]) -> Self {
         let drawn: BTreeSet<_> = tables.iter().flat_map(|table| &table.patterns).collect();
         let patterns = report
@@ -144,7 +144,7 @@ impl Table {
     fn of(
         report: &Report,
         table: &TableReport,
-        facts: &Facts<'_>,
+        facts: &QueryFacts<'_>,
         is_shown: &dyn Fn(PatternId) -> bool,
     ) -> Self {
         let reads = table
@@ -220,7 +220,7 @@ fn physical_type(column: &ColumnReport) -> String {
 }
 
 impl Query {
-    fn of(pattern: &PatternReport, facts: &Facts<'_>) -> Self {
+    fn of(pattern: &PatternReport, facts: &QueryFacts<'_>) -> Self {
         Self {
             label: restrictions(pattern),
             figures: number::frequency(pattern.count, pattern.observed_seconds),
@@ -293,7 +293,7 @@ fn named_query(comment: &str) -> Option<(&str, &str)> {
 }
 
 impl ArrowVerdict {
-    fn of_pattern(pattern: &PatternReport, facts: &Facts<'_>) -> Self {
+    fn of_pattern(pattern: &PatternReport, facts: &QueryFacts<'_>) -> Self {
         let is_refused = pattern.count > 0 && pattern.errors == pattern.count;
         let is_filtered =
             pattern.partitions.class == PartitionClass::Scan && !restricted_columns(pattern).is_empty();

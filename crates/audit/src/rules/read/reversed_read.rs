@@ -82,7 +82,7 @@ fn finding(
 }
 
 /// The reads that go backwards and all reads, by the table that they name.
-fn by_table<'a>(context: &Context<'a>) -> BTreeMap<NamedTable<'a>, (u64, u64)> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<PatternTable<'a>, (u64, u64)> {
     let mut tables: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for (_, pattern) in user_reads(context) {
         let here = reads(pattern);
@@ -94,9 +94,9 @@ fn by_table<'a>(context: &Context<'a>) -> BTreeMap<NamedTable<'a>, (u64, u64)> {
 }
 
 /// The keyspace and the table, as far as known.
-type NamedTable<'a> = (Option<&'a str>, Option<&'a str>);
+type PatternTable<'a> = (Option<&'a str>, Option<&'a str>);
 
-fn named(pattern: &Pattern) -> NamedTable<'_> {
+fn named(pattern: &Pattern) -> PatternTable<'_> {
     (pattern.head.keyspace.as_deref(), pattern.head.table.as_deref())
 }
 
