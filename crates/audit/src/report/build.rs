@@ -146,8 +146,7 @@ const MOST_GAPS: usize = 5;
 /// Of one source.
 const MOST_INTERVALS: usize = 100;
 
-/// Says when no source watched; nothing where one always did.
-/// What nobody would miss otherwise.
+/// Names the rules that are switched off: their findings are not missed by anybody.
 fn switched_off(rules: &[&str]) -> Option<String> {
     let off = number::plural(rules.len() as u64, "rule is", "rules are");
     let notice = || {
@@ -159,6 +158,7 @@ fn switched_off(rules: &[&str]) -> Option<String> {
     (!rules.is_empty()).then(notice)
 }
 
+/// Says when no source watched; nothing where one always did.
 fn unwatched(window: &Window) -> Option<String> {
     let gaps = gaps(window);
     let all: f64 = window.observed.gaps().into_iter().map(Interval::seconds).sum();
