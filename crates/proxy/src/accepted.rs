@@ -106,6 +106,10 @@ impl Accepted {
     /// Notes the connection, unless cqlens itself has opened it: then there is nothing to answer, and `None` is
     /// returned; it has been logged.
     fn not_of_cqlens(&self, proxy: &Proxy) -> Option<Option<OwnConnection>> {
+        // Where connections are redirected, the search for their destination says more.
+        if proxy.transparent.is_some() {
+            return Some(None);
+        }
         let noted = proxy.admission.own_sockets().accepted(&self.socket);
         let refuse = |address| {
             proxy.record_refusal(self.origin.client, &RefusalReason::OwnConnection(address));
