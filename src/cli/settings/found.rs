@@ -35,6 +35,8 @@ pub(super) fn upwards(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
 enum FileReach {
     /// Anything: it judges, selects or shows.
     Free,
+    /// A level of the log that shows no less than the default: the file must not hide that it is in force.
+    Level,
     /// A file that is read, in the folder of the settings or below.
     Input,
     /// A file that is written, likewise; none whose path has a part that begins with a dot, such as `.git`.
@@ -44,6 +46,7 @@ enum FileReach {
 /// The settings that a file that was found may have, by table; above all tables where there is no name. All others are refused.
 const ALLOWED: &[(&str, FileReach, &[&str])] = &[
     ("", FileReach::Free, &["log-format", "color"]),
+    ("", FileReach::Level, &["log"]),
     (
         "report",
         FileReach::Free,
@@ -86,6 +89,8 @@ const ALLOWED: &[(&str, FileReach, &[&str])] = &[
     ("rules", FileReach::Free, &["format", "markdown"]),
 ];
 
+const LEVELS: [&str; 3] = ["info", "debug", "trace"];
+
 fn reach(table: &str, key: &str) -> Option<FileReach> {
     let has = |(name, _, keys): &&(&str, FileReach, &[&str])| *name == table && keys.contains(&key);
     ALLOWED.iter().find(has).map(|(_, reach, _)| *reach)
@@ -109,6 +114,15 @@ pub(super) fn check(entry: &FileEntry, file: &Path) -> Result<(), String> {
     let why = match reach(table, key) {
         None => "a settings file that was found and not named cannot set this".to_owned(),
         Some(FileReach::Free) => return Ok(()),
+        Some(FileReach::Level)
+            if entry
+                .values()
+                .iter()
+                .all(|value| LEVELS.contains(&value.as_str())) =>
+        {
+            return Ok(());
+        }
+        Some(FileReach::Level) => "this would hide what cqlens says of this file".to_owned(),
         Some(reach) => {
             let leads_out = |value: &&String| !is_inside(Path::new(value), entry.folder(), reach);
             let Some(value) = entry.values().iter().find(leads_out) else {
@@ -195,7 +209,7 @@ mod tests {
                     known += 1;
                     assert_eq!(
                         SettingKind::is_path(argument),
-                        reach != FileReach::Free,
+                        matches!(reach, FileReach::Input | FileReach::Output),
                         "{table}.{key}"
                     );
                 }
@@ -208,7 +222,7 @@ mod tests {
             own.for_each(|argument| see(name, argument));
         }
         let of_fleet = cfg!(feature = "fleet").then_some("report.from");
-        let expected = [".log", ".allow-plaintext-passwords"].into_iter().chain(of_fleet);
+        let expected = [".allow-plaintext-passwords"].into_iter().chain(of_fleet);
         assert_eq!(refused, expected.collect::<Vec<_>>());
         let listed: usize = ALLOWED.iter().map(|(_, _, keys)| keys.len()).sum();
         assert_eq!(known, listed, "the table has settings that are gone");
