@@ -375,7 +375,7 @@ mod tests {
                 "admin: 127.0.0.1:9143 overlaps with route 127.0.0.1:9143=a:9042",
             ),
             (
-                "--listen 0.0.0.0:9042 --upstream 127.0.0.1",
+                "--listen 0.0.0.0:9042 --upstream 127.0.0.1:9042",
                 "upstream: 127.0.0.1:9042 leads back to cqlens, which listens at 0.0.0.0:9042",
             ),
             (
@@ -388,7 +388,7 @@ mod tests {
                 "upstream: 127.0.0.1:1 leads back",
             ),
             (
-                "--upstream 127.0.1.1 --topology cluster --map 10.0.0.1=127.0.1.1:9042",
+                "--upstream 127.0.1.1:9042 --topology cluster --map 10.0.0.1=127.0.1.1:9042",
                 "upstream: 127.0.1.1:9042 leads back",
             ),
             ("--route 127.0.0.1=a", "\"127.0.0.1\" is not the address and port"),
