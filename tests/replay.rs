@@ -431,7 +431,7 @@ fn a_forged_recording_sends_nothing_that_its_texts_do_not_permit() {
         let skipped = totals["skipped"].as_object().unwrap().values();
         let skipped: u64 = skipped.map(|count| count.as_u64().unwrap()).sum();
         assert_eq!(skipped, forged as u64, "{totals}");
-        assert!(totals["skipped"]["unparsed"].as_u64() >= Some(4), "{totals}");
+        assert!(totals["skipped"]["unparsed"].as_u64() >= Some(2), "{totals}");
         let mut sent = Vec::new();
         for connection in tap.finish(Duration::from_secs(60)) {
             sent.extend(connection.requests);

@@ -1,9 +1,8 @@
 //! What would lead from cqlens back to cqlens: a node that announces a listener of it as its address, settings that
 //! name one as the node.
 
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
-use cqlens_client::{Client, ClientOptions};
 use cqlens_node::Announcement;
 use cqlens_proto::types::Uuid;
 
@@ -11,6 +10,7 @@ use crate::proxy::{
     admin::get,
     ring::{PROGRAM, Ring, Rule, follow, host_id_at},
     support::proxy::free_address,
+    wire::{connect, envelope, read_to_end},
 };
 
 /// As a wrong `broadcast_rpc_address` has it.
@@ -31,8 +31,10 @@ async fn a_node_that_announces_a_listener_of_cqlens_takes_no_seats() {
     ring.announce(&Announcement::Topology("NEW_NODE", rule.nth(2)));
     followed.listening(2).await;
     for _ in 0..3 {
-        let refused = Client::connect(rule.nth(2), &ClientOptions::default()).await;
-        let error = refused.err().unwrap().to_string();
+        // OPTIONS, as drivers begin.
+        let mut client = connect(rule.nth(2));
+        client.write_all(&envelope(4, 3, 0x05, &[])).unwrap();
+        let error = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
         assert!(
             error.contains("leads back to a listener of cqlens") && error.contains("broadcast_rpc_address"),
             "{error}"

@@ -21,6 +21,8 @@ mod html;
 mod json;
 #[cfg(feature = "json-schema")]
 mod json_schema;
+#[cfg(test)]
+mod linear;
 mod load;
 mod markdown;
 mod parts;

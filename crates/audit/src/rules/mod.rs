@@ -19,8 +19,6 @@ mod example;
 mod figures;
 mod finding;
 mod fold;
-#[cfg(test)]
-mod linear;
 mod model;
 mod partition_growth;
 mod partition_size;

@@ -6,12 +6,12 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use jiff::Timestamp;
 
-use super::{
-    Context, Findings, Judgement, RULES, Settings, check, error_code,
-    testing::{read, window, write},
-};
+use super::{Format, Report};
 use crate::{
-    report::{Format, Report},
+    rules::{
+        Context, Findings, Judgement, RULES, Rule, Settings, check,
+        testing::{read, window, with_partitions, write},
+    },
     window::{Cluster, Pattern, Window},
 };
 use cqlens_cql::{
@@ -146,8 +146,9 @@ fn one_cause(count: usize) -> (Window, Schema) {
             pattern.clients.insert(format!("app-{application}"), 25);
         }
         pattern.errors = 20;
-        pattern.error_codes.insert(error_code::WRITE_TIMEOUT, 10);
-        pattern.error_codes.insert(error_code::UNAVAILABLE, 10);
+        // WRITE_TIMEOUT and UNAVAILABLE.
+        pattern.error_codes.insert(0x1100, 10);
+        pattern.error_codes.insert(0x1000, 10);
     }
     (window, schema)
 }
@@ -177,7 +178,7 @@ fn batches(count: usize) -> (Window, Schema) {
         let mut batch = write(&batch, StatementKind::Batch, &flags, 50);
         batch.head.keyspace = Some("k".to_owned());
         batch.head.table = Some(format!("t{table}"));
-        patterns.push(super::testing::with_partitions(batch, 20));
+        patterns.push(with_partitions(batch, 20));
     }
     (window(patterns), Schema::from_cql(&cql).unwrap())
 }
@@ -185,7 +186,7 @@ fn batches(count: usize) -> (Window, Schema) {
 /// What each rule takes, in steps.
 fn steps_by_rule((window, schema): &(Window, Schema)) -> Vec<(&'static str, u64)> {
     let (cluster, settings) = (Cluster::default(), Settings::default());
-    let of_rule = |rule: &&dyn super::Rule| {
+    let of_rule = |rule: &&dyn Rule| {
         let context = Context::new(window, schema, &cluster);
         let mut found = Findings::new(&settings);
         rule.check(&context, &mut found);
