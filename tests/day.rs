@@ -361,7 +361,12 @@ fn a_day_of_changes_leaves_nothing_behind_and_loses_nothing() {
     let seen = of_coverage("audited") + of_coverage("dropped") + of_coverage("undecoded");
     assert_eq!(requests(&counted), seen, "{coverage:#}");
     let of_store = report(&["--from", &day.store(), "--since", "1d"]);
-    assert_eq!((requests(&of_store), lost), (requests(&counted), 0.0));
+    assert_eq!(
+        (requests(&of_store), lost),
+        (requests(&counted), 0.0),
+        "{:#}",
+        of_store["notices"]
+    );
     assert_eq!(requests(&report(&[&day.text("snapshots")])), requests(&counted));
     held.assert_flat();
     // What was to happen has happened.

@@ -50,9 +50,6 @@ pub(super) struct Outputs {
     shadow: Option<Arc<Shadow>>,
     /// What `/metrics` counts.
     feed: TrafficFeed,
-    /// Where windows wait for the sink.
-    #[cfg(feature = "fleet")]
-    spool: Option<Spool>,
     /// Snapshots that the report knows to be lost on their way to the sink.
     #[cfg(feature = "fleet")]
     lost: u64,
@@ -64,29 +61,43 @@ pub(super) struct OutputPaths {
     snapshots: Vec<Arc<SnapshotDir>>,
 }
 
-/// Writes snapshots alone, where whoever writes reports as well is busy with one.
+/// Writes snapshots; also alone, where whoever writes reports as well is busy with one.
 #[derive(Debug, Clone)]
 pub(super) struct SnapshotWriter {
     folders: Arc<Mutex<Vec<Arc<SnapshotDir>>>>,
+    /// Where windows wait for the sink.
+    #[cfg(feature = "fleet")]
+    spool: Option<Arc<Spool>>,
     key: HashKey,
 }
 
 impl SnapshotWriter {
-    /// Whether there is a folder.
-    pub(super) fn has_folders(&self) -> bool {
+    /// Whether there is a folder, or a sink.
+    pub(super) fn keeps_windows(&self) -> bool {
+        #[cfg(feature = "fleet")]
+        if self.spool.is_some() {
+            return true;
+        }
         !self.folders().is_empty()
     }
 
-    /// Writes the window to each folder; one that cannot be written costs the others nothing.
+    /// Writes the window to each folder, and for the sink; one that cannot be written costs the others nothing.
     ///
     /// # Errors
     /// A folder that cannot be written.
     pub(super) fn write(&self, window: Window, live: &Live) -> anyhow::Result<()> {
+        if !self.keeps_windows() {
+            return Ok(());
+        }
         let mut snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
         let folders = self.folders().into_iter();
         let written: Vec<_> = folders
             .map(|folder| folder.write(&mut snapshot).map(drop))
             .collect();
+        #[cfg(feature = "fleet")]
+        let written = written
+            .into_iter()
+            .chain(self.spool.as_ref().map(|spool| spool.add(&mut snapshot)));
         let written: Result<Vec<_>, _> = written.into_iter().collect();
         written.map(drop).context("cannot write a snapshot")
     }
@@ -146,6 +157,8 @@ impl Outputs {
         let places = OutputPaths::open(report, snapshot_dirs)?;
         let snapshots = SnapshotWriter {
             folders: Arc::new(Mutex::new(places.snapshots.clone())),
+            #[cfg(feature = "fleet")]
+            spool: None,
             key,
         };
         Ok(Self {
@@ -161,8 +174,6 @@ impl Outputs {
             failures: 0,
             shadow: None,
             feed: TrafficFeed::unread(),
-            #[cfg(feature = "fleet")]
-            spool: None,
             #[cfg(feature = "fleet")]
             lost: 0,
         })
@@ -187,14 +198,15 @@ impl Outputs {
 
     /// Hands windows to a sink, too.
     #[cfg(feature = "fleet")]
-    pub(super) fn through(self, spool: Option<Spool>) -> Self {
-        Self { spool, ..self }
+    pub(super) fn through(mut self, spool: Option<Spool>) -> Self {
+        self.snapshots.spool = spool.map(Arc::new);
+        self
     }
 
     /// Gives the sink what it does not have yet, within `patience`: after the last window.
     #[cfg(feature = "fleet")]
     pub(super) fn flush_sink(&mut self, patience: std::time::Duration) {
-        if let Some(spool) = &self.spool {
+        if let Some(spool) = &self.snapshots.spool {
             spool.flush(patience);
             self.feed.set_sink(spool.figures());
             self.feed.publish();
@@ -268,7 +280,7 @@ impl Outputs {
         self.add(&window, live);
         let written = live.memory().part(Use::Writer);
         written.set(bytes(&window));
-        let snapshot = self.write_snapshot(window, live);
+        let snapshot = self.snapshots.write(window, live);
         if snapshot.is_err() {
             self.feed.count_snapshot_failure();
         }
@@ -340,7 +352,7 @@ impl Outputs {
     /// What the sink does not get, said by the next window that it does get.
     #[cfg(feature = "fleet")]
     fn losses(&mut self) -> Option<String> {
-        let figures = self.spool.as_ref()?.figures();
+        let figures = self.snapshots.spool.as_ref()?.figures();
         self.feed.set_sink(figures);
         let lost = figures.lost - std::mem::replace(&mut self.lost, figures.lost);
         let snapshots = cqlens_audit::number::plural(lost, "snapshot", "snapshots");
@@ -373,32 +385,6 @@ impl Outputs {
 
     fn snapshot(&self, window: Window, live: &Live) -> Snapshot {
         Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id())
-    }
-
-    fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
-        if !self.keeps_windows() {
-            return Ok(());
-        }
-        let mut snapshot = self.snapshot(window, live);
-        let folders = self.places.snapshots.iter();
-        // One that cannot be written costs the others nothing.
-        let written: Vec<_> = folders
-            .map(|folder| folder.write(&mut snapshot).map(drop))
-            .collect();
-        #[cfg(feature = "fleet")]
-        let written = written
-            .into_iter()
-            .chain(self.spool.as_ref().map(|spool| spool.add(&mut snapshot)));
-        let written: Result<Vec<_>, _> = written.into_iter().collect();
-        written.map(drop).context("cannot write a snapshot")
-    }
-
-    fn keeps_windows(&self) -> bool {
-        #[cfg(feature = "fleet")]
-        if self.spool.is_some() {
-            return true;
-        }
-        !self.places.snapshots.is_empty()
     }
 
     /// Judges once, for the report file and for `/metrics`; not at all where nobody reads either.

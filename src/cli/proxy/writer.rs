@@ -389,7 +389,7 @@ impl Beside {
 
     /// Takes a window and writes its snapshot, by a thread that nothing waits for.
     fn write_snapshot(self: &Arc<Self>) {
-        if !self.snapshots.has_folders() || self.is_busy.swap(true, Ordering::AcqRel) {
+        if !self.snapshots.keeps_windows() || self.is_busy.swap(true, Ordering::AcqRel) {
             return;
         }
         let beside = Arc::clone(self);
@@ -412,7 +412,7 @@ impl Beside {
     /// Writes the snapshot of the last window; whether it is written.
     fn write_last(&self, patience: Duration) -> bool {
         let last = self.take_last(patience);
-        self.snapshots.has_folders() && last.is_some_and(|last| self.write(last))
+        self.snapshots.keeps_windows() && last.is_some_and(|last| self.write(last))
     }
 
     fn write(&self, window: Window) -> bool {
