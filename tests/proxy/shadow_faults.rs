@@ -114,9 +114,10 @@ fn a_shadow_that_stalls_and_comes_back_is_compared_again() {
     until(|| way.closed.load(Ordering::Relaxed) > closed + 1);
     let answered = way.answered.load(Ordering::Relaxed);
     way.stalls.store(false, Ordering::Relaxed);
+    // On a busy machine several connections are begun until one is there.
     until(|| {
         rounds(5);
-        answers(answered)
+        answers(answered + 8_000)
     });
 
     let front = front.finish(LIMIT);
