@@ -164,13 +164,18 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// A folder with a recording of a node with rows, and the runtime that keeps nodes running.
-fn recorded() -> (Runtime, tempfile::TempDir, Node) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+/// Keeps nodes running.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// A folder with a recording of a node with rows, and the runtime that keeps nodes running.
+fn recorded() -> (Runtime, tempfile::TempDir, Node) {
+    let runtime = runtime();
     let folder = tempfile::tempdir().unwrap();
     let script = [schema("k"), rows("k")].concat();
     let node = runtime.block_on(async {
@@ -390,11 +395,7 @@ fn a_forged_recording_sends_nothing_that_its_texts_do_not_permit() {
         "/* SELECT */ DROP KEYSPACE k",
         "SELECT * FROM k.t WHERE a = 1; DROP KEYSPACE k",
     ];
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let folder = tempfile::tempdir().unwrap();
     let node = runtime.block_on(node(&[schema("k"), rows("k")].concat()));
     let read = |cql: &str, is_prepared| {

@@ -54,7 +54,7 @@ Exit codes:
   2  a file that is not a report, reports from different clusters, an output
      that cannot be written";
 
-/// Reads both, compares, renders; `settings` names a file of them that nobody has named.
+/// Reads both, compares, renders; `settings` names the settings file if cqlens found it by itself.
 ///
 /// # Errors
 /// What is no report, reports of different clusters, an output that cannot be written.

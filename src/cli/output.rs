@@ -30,7 +30,7 @@ use cqlens_rehearse::shadow::Shadow;
 /// The outputs that the settings name.
 pub(super) struct Outputs {
     places: OutputPaths,
-    /// The same folders, for whoever writes snapshots where this is busy.
+    /// Writes snapshots to the same folders.
     snapshots: SnapshotWriter,
     key: HashKey,
     judging: Judging,
@@ -61,7 +61,7 @@ pub(super) struct OutputPaths {
     snapshots: Vec<Arc<SnapshotDir>>,
 }
 
-/// Writes snapshots; also alone, where whoever writes reports as well is busy with one.
+/// Writes snapshots. Its clones write to the same folders, also while a report is being written.
 #[derive(Debug, Clone)]
 pub(super) struct SnapshotWriter {
     folders: Arc<Mutex<Vec<Arc<SnapshotDir>>>>,

@@ -166,7 +166,7 @@ mod tests {
     /// In a folder where others may write, such as `/tmp`.
     #[test]
     fn a_recording_does_not_follow_a_link_of_another_user() {
-        // Nobody else can make links of others.
+        // Only root can give a link to another user.
         if !rustix::process::geteuid().is_root() {
             return;
         }

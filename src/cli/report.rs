@@ -30,7 +30,7 @@ use cqlens_audit::{
 };
 use cqlens_proxy::files::{self, Limit};
 
-/// Reads, merges, judges, renders; `settings` names a file of them that nobody has named.
+/// Reads, merges, judges, renders; `settings` names the settings file if cqlens found it by itself.
 ///
 /// # Errors
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of

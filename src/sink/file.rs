@@ -318,7 +318,7 @@ mod tests {
     /// The attack: another user's link where root writes its report.
     #[test]
     fn a_link_of_another_user_is_not_followed() {
-        // Nobody else can make links of others.
+        // Only root can give a link to another user.
         if !geteuid().is_root() {
             return;
         }

@@ -437,7 +437,7 @@ async fn open(
     Ok((socket, peer))
 }
 
-/// Whether nobody on the way can read a password: TLS, or a connection that does not leave the machine.
+/// Whether the connection keeps a password secret: it uses TLS, or does not leave the machine.
 fn may_send_password(options: &ClientOptions, peer: Option<SocketAddr>) -> bool {
     let is_local = |peer: SocketAddr| peer.ip().to_canonical().is_loopback();
     options.tls.is_some() || options.plaintext_passwords || peer.is_some_and(is_local)

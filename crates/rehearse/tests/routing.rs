@@ -211,7 +211,7 @@ async fn a_node_that_leaves_the_cluster_or_is_refused_gets_nothing() {
 #[tokio::test]
 async fn of_thousands_of_announced_nodes_few_get_connections() {
     let [first, second] = two_nodes().await;
-    // Nobody listens there.
+    // No process listens at these addresses.
     let announced = (1..=2_000_u16).map(|number| {
         let [high, low] = number.to_be_bytes();
         Peer {

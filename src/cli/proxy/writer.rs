@@ -35,12 +35,12 @@ pub(super) struct ReportWriter {
     was_late: bool,
     pulse: Pulse,
     last_words: Arc<LastWords>,
-    beside: Arc<Beside>,
+    standby: Arc<Standby>,
 }
 
-/// What is done where the thread is stuck in a report: windows are taken and their snapshots written all the same.
+/// Takes windows and writes their snapshots while the thread is stuck in a report.
 #[derive(Debug)]
-struct Beside {
+struct Standby {
     taker: Mutex<WindowTaker>,
     live: Arc<Live>,
     snapshots: SnapshotWriter,
@@ -105,7 +105,7 @@ struct WriterThread {
     live: Arc<Live>,
     is_due: Arc<AtomicBool>,
     last_words: Arc<LastWords>,
-    beside: Arc<Beside>,
+    standby: Arc<Standby>,
 }
 
 impl ReportWriter {
@@ -131,7 +131,7 @@ impl ReportWriter {
             false => FIRST_REPORT,
         };
         let start = clock.time();
-        let beside = Arc::new(Beside {
+        let standby = Arc::new(Standby {
             taker: Mutex::new(WindowTaker {
                 audit: Arc::clone(audit),
                 clock,
@@ -147,7 +147,7 @@ impl ReportWriter {
             live: Arc::clone(live),
             is_due: Arc::clone(&is_due),
             last_words: Arc::clone(&last_words),
-            beside: Arc::clone(&beside),
+            standby: Arc::clone(&standby),
         };
         let (own, source) = (pulse.clone(), source.to_owned());
         let thread = move || {
@@ -180,7 +180,7 @@ impl ReportWriter {
             was_late: false,
             pulse,
             last_words,
-            beside,
+            standby,
         })
     }
 
@@ -201,7 +201,7 @@ impl ReportWriter {
     }
 
     /// Ends the window; if the one before is still waiting to be written, it goes on instead.
-    /// Where that has gone on for a whole window, its snapshot is written all the same.
+    /// If the thread is late by a whole window, the standby writes its snapshot.
     pub(super) fn window(&mut self, bypass: Option<String>) {
         let is_late = self.is_due.swap(true, Ordering::AcqRel)
             || self.orders.try_send(WriterOrder::Window(bypass)).is_err();
@@ -209,7 +209,7 @@ impl ReportWriter {
             self.postponed.fetch_add(1, Ordering::Relaxed);
         }
         if self.was_late && is_late {
-            self.beside.write_snapshot();
+            self.standby.write_snapshot();
         }
         match (self.was_late, is_late) {
             (false, true) => tracing::error!(
@@ -249,7 +249,7 @@ impl ReportWriter {
         };
         let is_given = self.give(WriterOrder::Last(Box::new(last)));
         if !is_given || !matches!(timeout(WRITING, has_begun).await, Ok(Ok(()))) {
-            return self.end_beside(patience).await;
+            return self.end_by_standby(patience).await;
         }
         let ended = timeout(patience + WRITING, is_done).await;
         ended
@@ -259,9 +259,9 @@ impl ReportWriter {
     }
 
     /// Writes the snapshot of the last window where the thread is stuck in something.
-    async fn end_beside(&self, patience: Duration) -> LastWindowResult {
-        let beside = Arc::clone(&self.beside);
-        let written = spawn_blocking(move || beside.write_last(patience));
+    async fn end_by_standby(&self, patience: Duration) -> LastWindowResult {
+        let standby = Arc::clone(&self.standby);
+        let written = spawn_blocking(move || standby.write_last(patience));
         match timeout(patience + WRITING, written).await {
             Ok(Ok(true)) => {
                 tracing::warn!("report: the last window is in its snapshot alone");
@@ -332,12 +332,12 @@ impl WriterThread {
     }
 
     fn window(&mut self, bypass: Option<String>) {
-        let taken = self.beside.take_window();
+        let taken = self.standby.take_window();
         self.write(taken, bypass);
     }
 
     fn last(&mut self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
-        let taken = self.beside.take_last(patience);
+        let taken = self.standby.take_last(patience);
         let last = match taken {
             Some(_) => LastWindowResult::Whole,
             None => LastWindowResult::Withheld,
@@ -355,7 +355,7 @@ impl WriterThread {
     }
 
     fn write(&mut self, taken: Option<Window>, bypass: Option<String>) {
-        if let Some(ahead) = self.beside.take_ahead() {
+        if let Some(ahead) = self.standby.take_ahead() {
             self.outputs.add(&ahead, &self.live);
         }
         match taken {
@@ -365,7 +365,7 @@ impl WriterThread {
     }
 }
 
-impl Beside {
+impl Standby {
     fn take_window(&self) -> Option<Window> {
         self.taker()
             .take(|audit, now| audit.take_window_within(now, AUDITOR))
@@ -392,16 +392,16 @@ impl Beside {
         if !self.snapshots.keeps_windows() || self.is_busy.swap(true, Ordering::AcqRel) {
             return;
         }
-        let beside = Arc::clone(self);
+        let standby = Arc::clone(self);
         let thread = move || {
-            if let Some(window) = beside.take_window() {
-                match &mut *beside.ahead() {
+            if let Some(window) = standby.take_window() {
+                match &mut *standby.ahead() {
                     Some(ahead) => ahead.merge(&window),
                     nothing => *nothing = Some(window.clone()),
                 }
-                beside.write(window);
+                standby.write(window);
             }
-            beside.is_busy.store(false, Ordering::Release);
+            standby.is_busy.store(false, Ordering::Release);
         };
         let started = thread::Builder::new().name("snapshots".to_owned()).spawn(thread);
         if started.is_err() {

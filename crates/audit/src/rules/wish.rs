@@ -76,7 +76,7 @@ struct CqlBudget {
 /// Statements that CQL is written for in one report.
 const MOST_STATEMENTS: usize = 1_000;
 
-/// Statements of one finding: whoever reads that many has understood.
+/// Statements that CQL is written for in one finding: more examples explain nothing more.
 const MOST_OF_A_FINDING: usize = 20;
 
 /// Bytes of CQL in one report: some hundred tables of some hundred columns.
@@ -122,9 +122,12 @@ impl Wish {
     fn statements(&self) -> usize {
         match self {
             Self::Tables(patterns) => patterns.len(),
-            // One of them is enough.
-            Self::ReplaceIndex { .. } => 1,
-            Self::Table(_) | Self::InReverse(_) | Self::InRanges(_) | Self::OfOneKey(_) => 1,
+            // Of the reads of an index, one is enough.
+            Self::ReplaceIndex { .. }
+            | Self::Table(_)
+            | Self::InReverse(_)
+            | Self::InRanges(_)
+            | Self::OfOneKey(_) => 1,
         }
     }
 }

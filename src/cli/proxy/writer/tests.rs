@@ -148,19 +148,22 @@ async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
     drop(stuck.release);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report.json");
-    let made = std::process::Command::new("mkfifo")
-        .arg(&report)
-        .status()
-        .unwrap();
+/// A report that is a pipe, in which its writer is stuck until it is read; and an audit.
+fn with_pipe(report: &Path) -> (Arc<Audit>, Arc<Live>) {
+    let made = std::process::Command::new("mkfifo").arg(report).status().unwrap();
     assert!(made.success());
     let live = Arc::new(Live::default());
     let queue = Arc::new(Queue::new(QueueLimits::default()));
     let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
     let audit = Arc::new(audit);
+    (audit, live)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let (audit, live) = with_pipe(&report);
     let writer = writer(&report, &audit, &live);
     assert_eq!(
         writer.end(None, Duration::ZERO).await,
@@ -174,15 +177,7 @@ async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
 async fn windows_are_in_snapshots_while_the_thread_is_stuck_in_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
-    let made = std::process::Command::new("mkfifo")
-        .arg(&report)
-        .status()
-        .unwrap();
-    assert!(made.success());
-    let live = Arc::new(Live::default());
-    let queue = Arc::new(Queue::new(QueueLimits::default()));
-    let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
-    let audit = Arc::new(audit);
+    let (audit, live) = with_pipe(&report);
     let folders = vec![(snapshots.clone(), Retention::default())];
     let mut writer = writer_with(&report, folders, &audit, &live);
     let written = || {
@@ -194,7 +189,7 @@ async fn windows_are_in_snapshots_while_the_thread_is_stuck_in_a_report() {
     (0..3).for_each(|_| writer.window(None));
     until("a window is in a snapshot", || written() == 1);
     until("nothing is written beside", || {
-        !writer.beside.is_busy.load(Ordering::Acquire)
+        !writer.standby.is_busy.load(Ordering::Acquire)
     });
     let last = writer.end(None, Duration::from_secs(1)).await;
     assert_eq!(last, LastWindowResult::Whole);

@@ -244,8 +244,9 @@ impl SequenceRecorder {
         if seen.exchange.refused {
             return;
         }
+        let partition = self.only_partition(seen);
         self.change(seen);
-        self.rewrite(window, seen);
+        self.rewrite(window, seen, partition);
         let follows = self.follow(seen);
         if !kind.is_read() {
             return;
@@ -255,7 +256,7 @@ impl SequenceRecorder {
             && let [table] = &seen.execution.analysis.tables[..]
         {
             self.walk(window, seen, table, count);
-            self.repeat(window, seen);
+            self.repeat(window, seen, partition);
         }
         if let Some(rows) = seen.decoded.answer.rows
             && is_followed(seen.execution, rows)
@@ -372,8 +373,8 @@ impl SequenceRecorder {
     }
 
     /// Takes a read or write of one partition to what the other one is of it.
-    fn rewrite(&mut self, window: &mut Window, seen: &Seen<'_>) {
-        let Some(key) = self.only_partition(seen).filter(|_| seen.execution.first_page) else {
+    fn rewrite(&mut self, window: &mut Window, seen: &Seen<'_>, partition: Option<u64>) {
+        let Some(key) = partition.filter(|_| seen.execution.first_page) else {
             return;
         };
         let was_read = seen.is_first && matches!(seen.exchange.outcome, Outcome::Rows { .. });
@@ -385,12 +386,11 @@ impl SequenceRecorder {
     }
 
     /// Takes a read to those of the same.
-    fn repeat(&mut self, window: &mut Window, seen: &Seen<'_>) {
+    fn repeat(&mut self, window: &mut Window, seen: &Seen<'_>, partition: Option<u64>) {
         let Some(request_key) = seen.exchange.request_key else {
             return;
         };
         let key = of_actor(request_key.page(), seen.actor);
-        let partition = self.only_partition(seen);
         let writes = partition.map_or(0, |partition| self.writes.so_far(partition));
         let read = SameRead {
             key,

@@ -3,12 +3,12 @@
 use super::{follow_ups::KeyedRequest, recent::Recent};
 use crate::window::{RepeatedReads, Window};
 
-/// What tells a read from others, as hashes.
+/// A read by its hashes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SameRead {
     /// Actor, statement and values.
     pub(super) key: u64,
-    /// The same between two writes of the actor to the partition: who has written something reads what is new.
+    /// The same between two writes of the actor to the partition: after a write, a read may return something else.
     pub(super) unchanged: u64,
 }
 
@@ -32,7 +32,7 @@ impl PartitionWrites {
         self.0.put(partition, writes.wrapping_add(1));
     }
 
-    /// How often a partition was written lately.
+    /// Writes to a partition; 0 once others have taken its place.
     pub(super) fn so_far(&mut self, partition: u64) -> u64 {
         self.0.get_mut(partition).copied().unwrap_or(0)
     }
