@@ -130,6 +130,9 @@ impl Running {
             LastWindowResult::Withheld => {
                 tracing::error!("an auditor is stuck: its figures are missing from the last window")
             }
+            LastWindowResult::Unreported => {
+                tracing::error!("report: writing takes too long, the last window is in its snapshot alone")
+            }
             LastWindowResult::Unwritten => {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
             }
@@ -161,7 +164,9 @@ impl Running {
         }
         Ok(match last {
             LastWindowResult::Whole => ExitCode::SUCCESS,
-            LastWindowResult::Withheld | LastWindowResult::Unwritten => ExitCode::from(UNFINISHED),
+            LastWindowResult::Withheld | LastWindowResult::Unreported | LastWindowResult::Unwritten => {
+                ExitCode::from(UNFINISHED)
+            }
         })
     }
 

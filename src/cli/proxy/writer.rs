@@ -95,6 +95,8 @@ pub(super) enum LastWindowResult {
     Whole,
     /// Auditors were stuck.
     Withheld,
+    /// The thread is stuck in a report: its snapshot has everything, the report lacks it.
+    Unreported,
     /// The thread itself is stuck in something.
     Unwritten,
 }
@@ -263,10 +265,7 @@ impl ReportWriter {
         let standby = Arc::clone(&self.standby);
         let written = spawn_blocking(move || standby.write_last(patience));
         match timeout(patience + WRITING, written).await {
-            Ok(Ok(true)) => {
-                tracing::warn!("report: the last window is in its snapshot alone");
-                LastWindowResult::Whole
-            }
+            Ok(Ok(true)) => LastWindowResult::Unreported,
             _ => LastWindowResult::Unwritten,
         }
     }

@@ -192,7 +192,7 @@ async fn windows_are_in_snapshots_while_the_thread_is_stuck_in_a_report() {
         !writer.standby.is_busy.load(Ordering::Acquire)
     });
     let last = writer.end(None, Duration::from_secs(1)).await;
-    assert_eq!(last, LastWindowResult::Whole);
+    assert_eq!(last, LastWindowResult::Unreported);
     assert_eq!(written(), 2, "the last one as well");
     // Lets the thread go.
     fs::read_to_string(&report).unwrap();
