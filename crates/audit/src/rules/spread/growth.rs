@@ -39,9 +39,9 @@ const LEAST: usize = 16;
 /// What a line is drawn from.
 const MOST_POINTS: usize = 32;
 
-/// A partition has ended if it gets no row for so many times as long as it took from row to row before, while the table
-/// gets a twentieth of its rows: not of its time, since whatever holds up writers holds up all of them.
-const PAUSES: i64 = 10;
+/// A partition has ended if it gets no row while the table gets so many times as many as came from one of its rows to the
+/// next before, and a twentieth of all. Counted in rows, not in time: whatever holds up writers holds up all of them.
+const PAUSES: usize = 10;
 
 /// A partition that ended with so large a part of another one's rows shows how large they get.
 const AS_LARGE: f64 = 0.5;
@@ -132,10 +132,9 @@ fn ends(rows: &[&WrittenRow]) -> (i64, i64) {
 /// Whether rows still came when the last row of the table did.
 fn is_growing(rows: &[&WrittenRow], of_table: &[&WrittenRow]) -> bool {
     let (first, last) = ends(rows);
-    let between = (last - first) / i64::try_from(rows.len()).unwrap_or(i64::MAX).max(1);
-    let (_, table_last) = ends(of_table);
     let later = of_table.iter().filter(|row| row.at > last).count();
-    table_last - last <= PAUSES * between || later * 20 <= of_table.len()
+    let meanwhile = of_table.iter().filter(|row| (first..=last).contains(&row.at)).count();
+    later * rows.len() <= PAUSES * meanwhile || later * 20 <= of_table.len()
 }
 
 /// For how long a partition collects rows, as far as the table says: in seconds, and why.
@@ -280,25 +279,46 @@ mod tests {
         }
     }
 
+    /// Whether the first partition has ended; `rows` have a partition and a time each.
+    fn first_has_ended(rows: impl Iterator<Item = (u64, u64)>) -> bool {
+        let rows: Vec<_> = rows
+            .map(|(partition, at)| WrittenRow {
+                partition,
+                bytes: 40,
+                at: at.cast_signed(),
+            })
+            .collect();
+        let (all, first): (Vec<_>, Vec<_>) = (
+            rows.iter().collect(),
+            rows.iter().filter(|row| row.partition == 0).collect(),
+        );
+        !is_growing(&first, &all)
+    }
+
     #[test]
-    fn a_partition_has_ended_however_long_writers_were_held_up_before() {
-        let row = |partition, at| WrittenRow {
-            partition,
-            bytes: 40,
-            at,
+    fn a_partition_has_ended_however_long_writers_were_held_up() {
+        // Two partitions take turns for 300 rows, then one of them and another do.
+        let ended = |last_rows: u64, held_up: u64| {
+            let at = |turn| turn + if turn >= 150 { held_up } else { 0 };
+            let first = (0..300).map(|turn| (turn % 2, at(turn)));
+            let then = (300..300 + last_rows).map(|turn| (1 + turn % 2, at(turn)));
+            first_has_ended(first.chain(then))
         };
-        let ended = |last_rows: i64, took: i64| {
-            let first: Vec<_> = (0..300).map(|at| row(0, at * 1_900 / 300)).collect();
-            let then: Vec<_> = (1..=last_rows)
-                .map(|at| row(1, 1_894 + at * took / last_rows))
-                .collect();
-            let of_first: Vec<&WrittenRow> = first.iter().collect();
-            let all: Vec<&WrittenRow> = first.iter().chain(&then).collect();
-            !is_growing(&of_first, &all)
+        for held_up in [0, 10_000, 10_000_000] {
+            assert!(ended(60, held_up), "a sixth of all rows, and thirty of its turns");
+            assert!(!ended(15, held_up), "less than a twentieth of all rows");
+        }
+    }
+
+    #[test]
+    fn one_of_a_hundred_partitions_ends_after_ten_turns_of_the_others() {
+        let ended = |last_turn: u64| {
+            let rows = (0..100).flat_map(|turn| (0..100).map(move |partition| (turn, partition)));
+            let rows = rows.filter(|(turn, partition)| *partition > 0 || *turn <= last_turn);
+            first_has_ended(rows.map(|(turn, partition)| (partition, turn * 100 + partition)))
         };
-        assert!(ended(60, 90), "a fifth of the rows in a twentieth of the time");
-        assert!(!ended(15, 90), "too few rows to say so");
-        assert!(!ended(60, 50), "no longer than ten of its rows took");
+        assert!(ended(85));
+        assert!(!ended(92));
     }
 
     #[test]
