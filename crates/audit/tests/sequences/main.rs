@@ -147,10 +147,10 @@ fn what_users_of_a_session_repeat_is_told_from_what_is_popular() {
     };
     let settings = of(operations::settings);
     assert_eq!(settings.len(), 1, "{settings:?}");
-    assert!(
-        settings[0].starts_with("The application repeats a read of `s.settings` 8"),
-        "{settings:?}"
-    );
+    let times = settings[0].strip_prefix("The application repeats a read of `s.settings` ");
+    let (times, _) = times.unwrap().split_once(' ').unwrap();
+    let times: f64 = times.parse().unwrap();
+    assert!((times - 8.0).abs() <= 0.8, "{settings:?}");
     assert_eq!(of(look_alikes::front_page), Vec::<String>::new());
     assert_eq!(of(look_alikes::queue), Vec::<String>::new());
 }

@@ -1,7 +1,8 @@
 //! Reads of the same in quick succession, also where many users share one session.
 //!
 //! A program that repeats itself reads the same several times in a moment, and not in the next one. What is popular is read by
-//! one user after the other, as often in the next moment as in this one: that is what chance brings.
+//! one user after the other, as often in the next moment as in this one: that is what chance brings. The next moment is one in
+//! which as much is sent: a client that is held up sends nothing, and catches up.
 
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent, repeats::SameRead};
 use crate::{
@@ -12,14 +13,41 @@ use crate::{
 /// Finds bursts of reads.
 #[derive(Debug)]
 pub(super) struct BurstFinder {
+    /// By actor and statement.
+    flows: Recent<Flow>,
     /// When a read was answered that was the only one in its moment, as most are: those leave nothing to be counted.
-    single: Recent<i64>,
+    single: Recent<Burst>,
     open: BoundedMap<OpenBurst>,
 }
+
+/// A clock that stands still while nothing is read.
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    last_at: i64,
+    /// In nanoseconds, since the first read.
+    time: i64,
+}
+
+/// After so much time without a read, in nanoseconds, the clock stands still until the next one comes: of what comes no more often
+/// there are not enough reads in a moment for a burst.
+const PAUSE: i64 = SOON / 5;
+
+impl Flow {
+    /// A read comes.
+    fn read(&mut self, at: i64) {
+        self.time += at.saturating_sub(self.last_at).clamp(0, PAUSE);
+        self.last_at = self.last_at.max(at);
+    }
+}
+
+/// What a pattern has sent nothing of for so long, in nanoseconds, nobody waits for.
+const STOPPED: i64 = 20 * SOON;
 
 /// The latest reads of the same, two at least.
 #[derive(Debug)]
 struct OpenBurst {
+    /// Of its [`Flow`].
+    flow: u64,
     pattern: PatternId,
     read: SameRead,
     now: Burst,
@@ -31,22 +59,29 @@ struct OpenBurst {
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     answered_at: i64,
+    /// The same by the clock of its [`Flow`].
+    answered_in_flow: i64,
     /// Itself, and those within [`SOON`].
     reads: u64,
-    /// Those in as much time after that.
+    /// Those in as much time after that, by the clock of the flow.
     later: u64,
 }
 
 impl Burst {
-    fn after(answered_at: i64) -> Self {
+    fn of(request: KeyedRequest, flow: Flow) -> Self {
         Self {
-            answered_at,
+            answered_at: request.answered_at,
+            answered_in_flow: flow.time + (request.answered_at - request.at),
             reads: 1,
             later: 0,
         }
     }
 
-    fn is_over(&self, now: i64) -> bool {
+    fn is_over(&self, flow: Flow) -> bool {
+        flow.time - self.answered_in_flow > 2 * SOON
+    }
+
+    fn is_seen_to_its_end(&self, now: i64) -> bool {
         now.saturating_sub(self.answered_at) > 2 * SOON
     }
 }
@@ -57,23 +92,25 @@ impl BurstFinder {
 
     pub(super) fn new() -> Self {
         Self {
+            flows: Recent::new(),
             single: Recent::new(),
             open: BoundedMap::new(Self::OPEN),
         }
     }
 
-    /// Takes a read that was answered to those before it.
+    /// Takes a read that was answered to those before it; `pattern` stands for actor and statement.
     pub(super) fn note(
         &mut self,
-        read: SameRead,
+        (read, pattern): (SameRead, u64),
         request: KeyedRequest,
         is_first: bool,
         window: &mut Window,
     ) {
+        let flow = self.flow(pattern, request.at);
         self.end_of_old(request.at, window);
-        let Some(reads) = self.open_mut(read, request) else {
+        let Some(reads) = self.open_mut((read, pattern), request.pattern, flow) else {
             if is_first {
-                self.single.put(read.unchanged, request.answered_at);
+                self.single.put(read.unchanged, Burst::of(request, flow));
             }
             return;
         };
@@ -83,47 +120,72 @@ impl BurstFinder {
             return;
         }
         if let Some(before) = &mut reads.before {
-            before.later += u64::from(!before.is_over(request.at));
+            before.later += u64::from(!before.is_over(flow));
         }
         if elapsed <= SOON {
             reads.now.reads += 1;
             return;
         }
-        reads.now.later += 1;
+        reads.now.later += u64::from(!reads.now.is_over(flow));
         if is_first && let Some(ended) = self.open.remove(read.unchanged) {
             if let Some(before) = ended.before {
                 before.count(&ended, &mut window.sequences);
             }
-            let now = Burst::after(request.answered_at);
-            self.begin(read, request.pattern, now, Some(ended.now));
+            self.open.insert(
+                read.unchanged,
+                OpenBurst {
+                    now: Burst::of(request, flow),
+                    before: Some(ended.now),
+                    ..ended
+                },
+            );
         }
     }
 
-    /// The reads of the same, which a single one is as soon as another one comes.
-    fn open_mut(&mut self, read: SameRead, request: KeyedRequest) -> Option<&mut OpenBurst> {
+    /// The clock of a pattern, at a read.
+    fn flow(&mut self, pattern: u64, at: i64) -> Flow {
+        if let Some(flow) = self.flows.get_mut(pattern) {
+            flow.read(at);
+            return *flow;
+        }
+        let flow = Flow { last_at: at, time: 0 };
+        self.flows.put(pattern, flow);
+        flow
+    }
+
+    /// The reads of the same, which a single one is as soon as another one comes. What has to go for it is not seen to its end.
+    fn open_mut(
+        &mut self,
+        (read, pattern): (SameRead, u64),
+        id: PatternId,
+        flow: Flow,
+    ) -> Option<&mut OpenBurst> {
         if self.open.get(read.unchanged).is_none() {
-            let single = Burst::after(*self.single.get_mut(read.unchanged)?);
-            if single.is_over(request.at) {
+            let single = *self.single.get_mut(read.unchanged)?;
+            if single.is_over(flow) {
                 return None;
             }
-            self.begin(read, request.pattern, single, None);
+            self.open.insert(
+                read.unchanged,
+                OpenBurst {
+                    flow: pattern,
+                    pattern: id,
+                    read,
+                    now: single,
+                    before: None,
+                },
+            );
         }
         self.open.get_mut(read.unchanged)
     }
 
-    /// What has to go for it is not seen to its end.
-    fn begin(&mut self, read: SameRead, pattern: PatternId, now: Burst, before: Option<Burst>) {
-        let reads = OpenBurst {
-            pattern,
-            read,
-            now,
-            before,
-        };
-        self.open.insert(read.unchanged, reads);
-    }
-
     fn end_of_old(&mut self, now: i64, window: &mut Window) {
-        while let Some(reads) = self.open.pop_oldest_if(|reads| reads.now.is_over(now)) {
+        let flows = &self.flows;
+        let is_over = |reads: &OpenBurst| match flows.get(reads.flow) {
+            Some(flow) => now.saturating_sub(flow.last_at) > STOPPED || reads.now.is_over(*flow),
+            None => true,
+        };
+        while let Some(reads) = self.open.pop_oldest_if(is_over) {
             reads.count(now, &mut window.sequences);
         }
     }
@@ -139,7 +201,7 @@ impl BurstFinder {
 impl OpenBurst {
     fn count(&self, now: i64, sequences: &mut Sequences) {
         let moments = [Some(self.now), self.before].into_iter().flatten();
-        for moment in moments.filter(|moment| moment.is_over(now)) {
+        for moment in moments.filter(|moment| moment.is_seen_to_its_end(now)) {
             moment.count(self, sequences);
         }
     }
@@ -189,7 +251,7 @@ mod tests {
                 at: at * MILLISECOND,
                 answered_at: (at + 1) * MILLISECOND,
             };
-            bursts.note(same(7), request, true, &mut window);
+            bursts.note((same(7), 1), request, true, &mut window);
         }
         bursts.end_at(3_600_000 * MILLISECOND, &mut window);
         let repeated = window.sequences.repeats.get(&PatternId(1));
@@ -220,12 +282,13 @@ mod tests {
             };
             // Each has a place of its own.
             let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bursts.note(same(key), request, true, &mut window);
+            bursts.note((same(key), 1), request, true, &mut window);
             bursts.open.get(key).is_some()
         };
-        assert!((0..100).all(|key| !note(0, key)));
-        assert!(note(101, 7), "in the moment of the first one");
-        assert!(!note(102, 8), "after it");
+        // A read each millisecond.
+        assert!((0..100_u64).all(|key| !note(key.cast_signed(), key)));
+        assert!(note(100, 0), "in the moment of the first one");
+        assert!(!note(103, 1), "after it");
     }
 
     #[test]
@@ -233,9 +296,56 @@ mod tests {
         // Every ten milliseconds, for a second: by one user after the other.
         let (runs, _, by_chance) = of((0..100).map(|read| read * 10));
         assert_eq!((runs, by_chance), (16, 16));
-        // Eight in a row, ten times a second.
-        let (runs, reads, by_chance) = of((0..80).map(|read| read / 8 * 110 + read % 8 * 2));
-        assert_eq!((runs, reads, by_chance), (10, 80, 0));
+    }
+
+    #[test]
+    fn eight_of_one_key_and_then_of_others_are_bursts() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+        let mut bursts = BurstFinder::new();
+        for read in 0..80_i64 {
+            let at = (read / 8 * 110 + read % 8 * 2) * MILLISECOND;
+            let request = KeyedRequest {
+                pattern: PatternId(1),
+                at,
+                answered_at: at + MILLISECOND,
+            };
+            let key = (read / 8 % 7).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bursts.note((same(key), 1), request, true, &mut window);
+        }
+        bursts.end_at(3_600_000 * MILLISECOND, &mut window);
+        let counted = window.sequences.repeats[&PatternId(1)].bursts;
+        assert_eq!((counted.runs, counted.reads, counted.runs_by_chance), (10, 80, 0));
+    }
+
+    #[test]
+    fn what_is_popular_is_no_burst_where_the_client_is_held_up() {
+        // Two of a hundred keys in each twenty reads, a read each millisecond: for 50 ms, or as long as a processor lasts.
+        let counted = |runs_for: i64, stands_for: i64| {
+            let at = |read: i64| read + read / runs_for * stands_for;
+            let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+            let mut bursts = BurstFinder::new();
+            let mut random = 1_u64;
+            for read in 0..20_000 {
+                random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                let key = (random >> 33) % 20;
+                let request = KeyedRequest {
+                    pattern: PatternId(1),
+                    at: at(read) * MILLISECOND,
+                    answered_at: at(read) * MILLISECOND + MILLISECOND / 2,
+                };
+                let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                bursts.note((same(key), 1), request, true, &mut window);
+            }
+            bursts.end_at(3_600_000 * MILLISECOND, &mut window);
+            window.sequences.repeats[&PatternId(1)].bursts
+        };
+        for (runs_for, stands_for) in [(20_000, 0), (50, 450), (20, 20), (10, 90), (200, 800)] {
+            let bursts = counted(runs_for, stands_for);
+            assert!(
+                bursts.runs_by_chance * 10 >= bursts.runs * 8,
+                "{runs_for} of {stands_for} ms: {bursts:?}"
+            );
+        }
     }
 
     #[test]
@@ -250,7 +360,7 @@ mod tests {
                     at,
                     answered_at: at + MILLISECOND,
                 };
-                bursts.note(same(7), request, at == 0, &mut window);
+                bursts.note((same(7), 1), request, at == 0, &mut window);
             }
             bursts.end_at(end * MILLISECOND, &mut window);
             window.sequences.repeats.len()

@@ -396,9 +396,10 @@ impl SequenceRecorder {
             key,
             unchanged: key ^ writes.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
-        self.bursts.note(read, seen.request, seen.is_first, window);
+        let pattern = of_actor(seen.request.pattern.0, seen.actor);
+        self.bursts
+            .note((read, pattern), seen.request, seen.is_first, window);
         if seen.is_first {
-            let pattern = of_actor(seen.request.pattern.0, seen.actor);
             self.repeats.note((read, pattern), seen.request, window);
         }
     }

@@ -19,6 +19,13 @@ impl<T: Clone> Recent<T> {
 
     /// What has this hash, unless another one has taken its place.
     #[inline]
+    pub(super) fn get(&self, hash: u64) -> Option<&T> {
+        let (tag, value) = self.places.get(place(hash))?.as_ref()?;
+        (*tag == self::tag(hash)).then_some(value)
+    }
+
+    /// The same, to be changed.
+    #[inline]
     pub(super) fn get_mut(&mut self, hash: u64) -> Option<&mut T> {
         let (tag, value) = self.places.get_mut(place(hash))?.as_mut()?;
         (*tag == self::tag(hash)).then_some(value)

@@ -133,7 +133,10 @@ fn ends(rows: &[&WrittenRow]) -> (i64, i64) {
 fn is_growing(rows: &[&WrittenRow], of_table: &[&WrittenRow]) -> bool {
     let (first, last) = ends(rows);
     let later = of_table.iter().filter(|row| row.at > last).count();
-    let meanwhile = of_table.iter().filter(|row| (first..=last).contains(&row.at)).count();
+    let meanwhile = of_table
+        .iter()
+        .filter(|row| (first..=last).contains(&row.at))
+        .count();
     later * rows.len() <= PAUSES * meanwhile || later * 20 <= of_table.len()
 }
 
