@@ -8,7 +8,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::LazyLock,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -23,12 +22,7 @@ use cqlens_cql::{
 use cqlens_testing::{Missing, available};
 use serde_json::Value;
 
-/// The report of one run of the demo, for all tests.
-pub(crate) static DEMO: LazyLock<String> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    cqlens(&["demo", "--log", "error", "-o", "demo.html"], folder.path());
-    fs::read_to_string(folder.path().join("demo.html")).unwrap()
-});
+use crate::demo::DEMO;
 
 /// Who runs the demo has a build that is optimised: it takes a fifth of the time, so that rates are greater, and some notes
 /// are problems with a section of their own, a tenth of the page together. The page that a user gets is at most 300 KiB.
@@ -39,14 +33,14 @@ fn the_demos_report_is_small() {
     } else {
         300 * 1_024
     };
-    assert!(DEMO.len() <= most, "{} bytes", DEMO.len());
-    let pictures = DEMO.matches("<svg").count();
+    assert!(DEMO.page.len() <= most, "{} bytes", DEMO.page.len());
+    let pictures = DEMO.page.matches("<svg").count();
     assert!(pictures <= 60, "{pictures} pictures");
 }
 
 #[test]
 fn the_demos_report_has_chapters_and_no_latencies() {
-    let (_, chapters) = DEMO.split_once("<section id=\"chapters\"").unwrap();
+    let (_, chapters) = DEMO.page.split_once("<section id=\"chapters\"").unwrap();
     let (chapters, _) = chapters.split_once("</section>").unwrap();
     for model in [
         "A table for each look-up",
@@ -56,7 +50,7 @@ fn the_demos_report_has_chapters_and_no_latencies() {
         assert!(chapters.contains(model), "{model}: {chapters}");
     }
     for unit in [" ms<", " ms ", " µs"] {
-        let (before, _) = DEMO.split_once(unit).unwrap_or_default();
+        let (before, _) = DEMO.page.split_once(unit).unwrap_or_default();
         let from = before.char_indices().rev().nth(80).map_or(0, |(at, _)| at);
         assert_eq!(&before[from..], "", "a latency of the stand-in");
     }
@@ -67,13 +61,13 @@ fn the_demos_report_works_in_a_browser() {
     let Some(browser) = available("the report in a browser", Browser::find()) else {
         return;
     };
-    let seen = browser.look_at(&DEMO, &[]);
+    let seen = browser.look_at(&DEMO.page, &[]);
     complain_of_nothing(&seen);
     let screens = seen["height"].as_f64().unwrap() / 900.0;
     assert!(screens <= 12.0, "{screens} screens");
     let first = seen["under_the_list"].as_f64().unwrap();
     assert!(first <= 900.0, "the list of problems ends at {first}");
-    let pages = browser.pages_of(&DEMO);
+    let pages = browser.pages_of(&DEMO.page);
     assert!((2..=15).contains(&pages), "{pages} pages");
 }
 

@@ -34,9 +34,10 @@ use crate::{cli::format, in_process, sink::replace};
 pub(super) struct Args {
     /// Write the report to this file
     ///
-    /// By default cqlens-demo.html in the working directory, or the ending of another --format.
+    /// By default cqlens-demo.html in the working directory, or the ending of another --format. May be repeated, for
+    /// several formats.
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Vec<PathBuf>,
     /// Format of the report
     ///
     /// By default, the ending of the output file decides.
@@ -59,11 +60,7 @@ Exit codes:
 /// # Errors
 /// A report that cannot be written; a scenario that does not run to its end.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let format = format::chosen(args.format, args.output.as_deref(), Format::Html)?;
-    let output = match &args.output {
-        Some(output) => output.clone(),
-        None => PathBuf::from(format!("cqlens-demo.{}", format.ending())),
-    };
+    let (first, others) = outputs(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -86,8 +83,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.chapters = chapters::of(&report, &scenarios);
         anyhow::Ok((tour?, began.elapsed(), report))
     })?;
-    replace(&output, |to| report.render(format, to))
-        .with_context(|| format!("cannot write {}", output.display()))?;
+    for (output, format) in [&first].into_iter().chain(&others) {
+        replace(output, |to| report.render(*format, to))
+            .with_context(|| format!("cannot write {}", output.display()))?;
+    }
+    let (output, _) = first;
     let path = fs::canonicalize(&output).unwrap_or(output);
     let summary = RunSummary {
         tour: &tour,
@@ -102,6 +102,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .map(|()| ExitCode::SUCCESS)
             .context("cannot write to standard output"),
     }
+}
+
+/// A file to write, and its format.
+type ReportFile = (PathBuf, Format);
+
+/// The file that is written, and others if more than one is asked for.
+///
+/// # Errors
+/// A file whose ending says no format, where none was asked for.
+fn outputs(args: &Args) -> anyhow::Result<(ReportFile, Vec<ReportFile>)> {
+    let Some((first, others)) = args.output.split_first() else {
+        let format = args.format.unwrap_or(Format::Html);
+        let output = PathBuf::from(format!("cqlens-demo.{}", format.ending()));
+        return Ok(((output, format), Vec::new()));
+    };
+    let of = |output: &PathBuf| {
+        let format = format::chosen(args.format, Some(output), Format::Html)?;
+        anyhow::Ok((output.clone(), format))
+    };
+    Ok((of(first)?, others.iter().map(of).collect::<Result<_, _>>()?))
 }
 
 /// How the clients of the scenarios connect, in turns, so that every way of framing passes the proxy.
