@@ -5,24 +5,48 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # A clean checkout is built once: what a second build would save only costs.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
-failed_steps=()
 skipped_steps=()
-# A row for each step: its name, its outcome, its seconds, the tests that passed and failed.
-rows=()
-test_output=$(mktemp)
-trap 'rm -f "$test_output"' EXIT
+# What each step leaves: `NN.row` (its name, its outcome, its seconds, the tests that passed and failed), `NN.tests` (what its
+# tests print), and `NN.log` of one that runs beside others.
+steps=$(mktemp -d)
+step_count=0
+trap 'rm -rf "$steps"' EXIT
 
-# step NAME COMMAND...
+# step NAME COMMAND...: runs it.
 step() {
-    local name=$1 started=$SECONDS outcome=ok before after
-    shift
+    step_count=$((step_count + 1))
+    run_step "$(printf %02d $step_count)" "$@"
+}
+
+# step_beside NAME COMMAND...: begins it, and goes on; join_steps waits for its end, and prints what it said.
+step_beside() {
+    local number
+    step_count=$((step_count + 1))
+    number=$(printf %02d $step_count)
+    echo "== $1: begins"
+    run_step "$number" "$@" >"$steps/$number.log" 2>&1 &
+    beside+=("$! $number")
+}
+beside=()
+
+join_steps() {
+    local one
+    for one in "${beside[@]}"; do
+        wait "${one% *}"
+        cat "$steps/${one#* }.log"
+    done
+    beside=()
+}
+
+run_step() {
+    local number=$1 name=$2 started=$SECONDS outcome=ok
+    shift 2
+    step_tests=$steps/$number.tests
+    touch "$step_tests"
     echo "== $name"
-    before=$(counts)
     "$@" </dev/null || outcome=FAILED
-    after=$(counts)
     echo "== $name: $outcome, $((SECONDS - started)) s"
-    [ "$outcome" = ok ] || failed_steps+=("$name")
-    rows+=("$name|$outcome|$((SECONDS - started))|$((${after% *} - ${before% *}))|$((${after#* } - ${before#* }))")
+    echo "$name|$outcome|$((SECONDS - started))|$(counts "$step_tests")" >"$steps/$number.row"
 }
 
 # skip WHAT WHY
@@ -33,7 +57,7 @@ skip() {
 
 # tested COMMAND...: runs tests, and keeps what they print for the end.
 tested() {
-    "$@" 2>&1 | tee -a "$test_output"
+    "$@" 2>&1 | tee -a "$step_tests"
 }
 
 # The packages of a Debian-like system for the tools that are missing; on another system the tools must be there.
@@ -90,7 +114,7 @@ documentation() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --quiet
 }
 
-# Passed and failed so far: the sums over `test result: ok. 12 passed; 0 failed; …`.
+# Passed and failed in what tests have printed, with a bar between them: the sums over `test result: ok. 12 passed; 0 failed; …`.
 counts() {
     awk '
         /^test result:/ {
@@ -99,15 +123,22 @@ counts() {
                 if ($i == "failed;") failed += $(i - 1)
             }
         }
-        END { printf "%d %d\n", passed, failed }' "$test_output"
+        END { printf "%d|%d\n", passed, failed }' "$@"
 }
 
 # Names what was not run: tests that lacked something or belong to another ring, and steps.
 left_out() {
     {
-        sed -nE 's/^(skipped|left out): /  \1: /p' "$test_output"
+        sed -nE 's/^(skipped|left out): /  \1: /p' "$steps"/*.tests
         [ ${#skipped_steps[@]} -eq 0 ] || printf '  skipped: %s\n' "${skipped_steps[@]}"
     } | sort | uniq -c | sort -rn
+}
+
+# The tests that failed, each with the first lines of what it said.
+failures() {
+    awk '
+        /^---- .* stdout ----$/ { lines = 16 }
+        lines-- > 0 { print "  " substr($0, 1, 1000) }' "$steps"/*.tests
 }
 
 # The versions under test, of servers and drivers.
@@ -117,24 +148,26 @@ versions() {
 
 # What ran, how long, and how it ended.
 table() {
-    local row
+    local name outcome seconds passed failed
     echo "with"
     versions
     printf '%-28s %-7s %8s %8s %8s\n' what ended seconds passed failed
-    for row in "${rows[@]}"; do
-        IFS='|' read -r name outcome seconds passed failed <<<"$row"
+    while IFS='|' read -r name outcome seconds passed failed; do
         printf '%-28s %-7s %8s %8s %8s\n' "$name" "$outcome" "$seconds" "$passed" "$failed"
-    done
+    done < <(cat "$steps"/*.row)
+    printf '%-28s %-7s %8s\n' all "" $SECONDS
 }
 
 # The end: what ran, what was left out, and the number of tests that passed and failed. 0 only if all steps did what they
 # should.
 summary() {
-    local passed_and_failed
+    local all failed_steps
     table
-    [ ${#failed_steps[@]} -eq 0 ] || echo "failed steps: ${failed_steps[*]}"
     left_out
-    passed_and_failed=$(counts)
-    echo "${passed_and_failed% *} passed, ${passed_and_failed#* } failed"
-    [ ${#failed_steps[@]} -eq 0 ]
+    failures
+    failed_steps=$(awk -F'|' '$2 != "ok" { print "  " $1 }' "$steps"/*.row)
+    [ -z "$failed_steps" ] || echo "failed steps:"$'\n'"$failed_steps"
+    all=$(counts "$steps"/*.tests)
+    echo "${all%|*} passed, ${all#*|} failed"
+    [ -z "$failed_steps" ]
 }
