@@ -18,8 +18,8 @@ use std::{
 
 use anyhow::ensure;
 use cqlens::sink::{Retention, SnapshotDir};
-use cqlens_audit::window::Detail;
 use cqlens_testing::{Missing, spark};
+use cqlens_window::Detail;
 
 const HOURS: i64 = 48;
 const PROXIES: i64 = 20;

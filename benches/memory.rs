@@ -14,10 +14,9 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::{Live, PreparedStatement},
-    window::{MAX_PATTERNS, Window},
 };
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_cql::schema::Schema;
 use cqlens_proto::{
     envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
@@ -25,6 +24,7 @@ use cqlens_proto::{
         Consistency, Dialect, Execute, Extras, PreparedId, Query, QueryParameters, Request, Value, ValuesBuf,
     },
 };
+use cqlens_window::{MAX_PATTERNS, Window};
 use jiff::Timestamp;
 
 const CONNECTIONS: u64 = 1_000;

@@ -10,12 +10,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use cqlens::metrics::{Metrics, Process, SeriesLimits, Traffic, Usage};
 use cqlens_admin::{AuditStatus, ControlConnection, Exposition, ReadyState, Status};
-use cqlens_audit::{
-    capture::Forwarded,
-    memory::Memory,
-    window::{PatternHead, PatternId, Window},
-};
+use cqlens_capture::{Forwarded, memory::Memory};
 use cqlens_cql::plan::StatementKind;
+use cqlens_window::{PatternHead, PatternId, Window};
 use divan::{Bencher, black_box};
 use jiff::Timestamp;
 

@@ -16,7 +16,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use cqlens_audit::report::ReplayPace;
 use cqlens_client::ClientOptions;
 use cqlens_proto::message::Consistency;
 use cqlens_rehearse::{
@@ -29,6 +28,7 @@ use cqlens_rehearse::{
     replay::{ReplayProgress, ReplaySettings, Speed, replay},
     target::{Target, TargetSettings},
 };
+use cqlens_report::ReplayPace;
 use tokio::sync::mpsc;
 
 /// Requests of the row without a pace, and how many a second the others have.

@@ -7,10 +7,9 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Ending, HashKey, RepeatedColumns, RequestKey, RetryDetector, Tables},
-    capture::Moment,
     catalog::{ClusterState, Node, Replication, Ring},
-    window::{PatternId, RingLoad, Window},
 };
+use cqlens_capture::Moment;
 use cqlens_cql::syntax::{self, Template, Templates, TextShape, Work};
 use cqlens_cql::{cells::Cells, footprint::Keys, murmur3, plan::Plan, schema::Schema};
 use cqlens_proto::{
@@ -22,6 +21,7 @@ use cqlens_proto::{
     },
     stream::EnvelopeStream,
 };
+use cqlens_window::{PatternId, RingLoad, Window};
 use divan::{Bencher, black_box, counter::ItemsCount};
 
 fn main() {

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use cqlens::sink::{Retention, SnapshotDir};
-use cqlens_audit::window::Detail;
+use cqlens_window::Detail;
 
 const HOURS: i64 = 720;
 const PROXIES: i64 = 2;

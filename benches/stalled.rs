@@ -14,9 +14,9 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
 };
+use cqlens_capture::{Clock, Queue, QueueLimits};
 use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
 use jiff::Timestamp;
 use tokio::{

@@ -6,11 +6,7 @@
 use std::io::Read;
 
 use anyhow::Context;
-use cqlens_audit::{
-    audit::Once,
-    rules::{self, Settings},
-    window::Cluster,
-};
+use cqlens_audit::audit::Once;
 use cqlens_cql::{
     footprint::Keys,
     plan::Plan,
@@ -18,6 +14,8 @@ use cqlens_cql::{
     syntax::{self, Template},
 };
 use cqlens_proto::message::Values;
+use cqlens_rules::Settings;
+use cqlens_window::Cluster;
 
 fn main() -> anyhow::Result<()> {
     let path = std::env::args()
@@ -38,8 +36,8 @@ fn main() -> anyhow::Result<()> {
         println!("{}\n  {:?}", text, footprint.count);
         let once = Once::of(Template::of(&statement, None), plan, &footprint);
         let cluster = Cluster::default();
-        let context = rules::Context::new(&once.window, &schema, &cluster);
-        for finding in rules::check(&context, &Settings::default()).findings {
+        let context = cqlens_rules::Context::new(&once.window, &schema, &cluster);
+        for finding in cqlens_rules::check(&context, &Settings::default()).findings {
             if finding.patterns.contains(&once.id) {
                 println!("  {:?} {}: {}", finding.severity, finding.rule, finding.title);
             }

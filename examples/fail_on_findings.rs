@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use cqlens::in_process;
-use cqlens_audit::rules::{Settings, Severity};
+use cqlens_rules::{Settings, Severity};
 
 /// Runs `test` with the address of a proxy in front of `node`. Severities say how bad one execution is: what a
 /// test sends is no load.

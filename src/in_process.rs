@@ -13,14 +13,14 @@ use std::{
 
 use cqlens_audit::{
     audit::{self, Audit, HashKey, Relating},
-    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
-    report::Report,
-    rules::{self, Context, Judgement, Settings},
-    window::{self, Window},
 };
+use cqlens_capture::{Clock, Queue, QueueLimits};
 use cqlens_client::ClientOptions;
 use cqlens_cql::schema::Schema;
+use cqlens_report::Report;
+use cqlens_rules::{Context, Judgement, Settings};
+use cqlens_window::Window;
 use jiff::Timestamp;
 use tokio::{net::TcpListener, time::sleep};
 
@@ -33,7 +33,7 @@ pub struct Audited {
     /// Everything that was counted.
     pub window: Window,
     /// The cluster that answered.
-    pub cluster: window::Cluster,
+    pub cluster: cqlens_window::Cluster,
     /// Its schema at the end.
     pub schema: Schema,
 }
@@ -42,7 +42,7 @@ impl Audited {
     /// What the rules find.
     pub fn judgement(&self, settings: &Settings) -> Judgement {
         let context = Context::new(&self.window, &self.schema, &self.cluster);
-        rules::check(&context, settings)
+        cqlens_rules::check(&context, settings)
     }
 
     /// The report of it, with the default thresholds of all rules.
@@ -92,7 +92,7 @@ pub async fn audit<T>(
     let window = audit.stop(Timestamp::now());
     following.abort();
     let found = live.cluster();
-    let cluster = window::Cluster {
+    let cluster = cqlens_window::Cluster {
         name: found.name.clone(),
         release_version: found.release_version.clone(),
         product: found.product,
@@ -100,7 +100,7 @@ pub async fn audit<T>(
         partitioner: found.partitioner.clone(),
         nodes: Some(found.nodes.len()),
         data_centers: found.data_centers(),
-        ..window::Cluster::default()
+        ..cqlens_window::Cluster::default()
     };
     let schema = live.schema().as_ref().clone();
     Ok((

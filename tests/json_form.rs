@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use cqlens_audit::report::{json_reference, json_schemas};
+use cqlens_report::{json_reference, json_schemas};
 use serde_json::Value;
 
 /// Set to anything, it writes the documents anew.

@@ -11,15 +11,13 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use cqlens_audit::{
-    rules::testing::{read, window, write},
-    window::{Cluster, Snapshot, WrittenRow},
-};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
 };
+use cqlens_rules::testing::{read, window, write};
 use cqlens_testing::{Missing, available};
+use cqlens_window::{Cluster, Snapshot, WrittenRow};
 use serde_json::Value;
 
 use crate::demo::DEMO;

@@ -4,10 +4,11 @@
 use std::net::SocketAddr;
 
 use cqlens::in_process::{self, Audited};
-use cqlens_audit::{report::Format, rules::Settings};
 use cqlens_client::{Client, ClientOptions};
 use cqlens_cql::Product;
 use cqlens_node::{Node, Options};
+use cqlens_report::Format;
+use cqlens_rules::Settings;
 
 const TABLES: &str =
     "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1};

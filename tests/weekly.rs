@@ -7,12 +7,10 @@ use std::{
     process::{Command, Output},
 };
 
-use cqlens_audit::{
-    rules::testing::{read, window},
-    window::{Cluster, Snapshot},
-};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_rules::testing::{read, window};
 use cqlens_testing::{available, cache};
+use cqlens_window::{Cluster, Snapshot};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {

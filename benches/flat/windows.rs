@@ -7,8 +7,8 @@ use std::{
     time::Instant,
 };
 
-use cqlens_audit::window::{Pattern, PatternHead, PatternId, Window};
 use cqlens_cql::{plan::StatementKind, schema::TableName};
+use cqlens_window::{Pattern, PatternHead, PatternId, Window};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{figures::median, mebibytes, process};

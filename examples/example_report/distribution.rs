@@ -1,7 +1,7 @@
 //! Distributions that have a median and a p99 and are log-normal between and beyond, as latencies and sizes are; and
 //! numbers that look as if they were drawn, and are always the same.
 
-use cqlens_audit::window::Distribution;
+use cqlens_window::Distribution;
 
 /// The median and the p99.
 pub(crate) type Range = (u64, u64);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_audit::window::{Pattern, PatternHead, PatternId, Window};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, Plan, StatementKind},
     schema::{Schema, TableName},
     syntax::{self, Template},
 };
+use cqlens_window::{Pattern, PatternHead, PatternId, Window};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{

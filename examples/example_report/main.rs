@@ -12,11 +12,9 @@ mod week;
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use cqlens_audit::{
-    report::{Baseline, Format, Report},
-    rules::{self, Judging},
-};
 use cqlens_cql::schema::Schema;
+use cqlens_report::{Baseline, Format, Report};
+use cqlens_rules::Judging;
 use jiff::tz::TimeZone;
 
 use week::Week;
@@ -56,7 +54,7 @@ fn compared() -> anyhow::Result<Report> {
 fn report(week: Week, schema: &Schema) -> Report {
     let (window, timeline) = week.observed(schema);
     let (cluster, at) = (week::cluster(), week.reported_at());
-    let context = rules::Context::new(&window, schema, &cluster);
+    let context = cqlens_rules::Context::new(&window, schema, &cluster);
     let today = at.to_zoned(TimeZone::UTC).date();
     let judgement = Judging::default().judge(&context, today);
     Report::new(&window, &cluster, schema, judgement, at).over_time(&timeline, &window)

@@ -1,11 +1,11 @@
 //! What the audit counts of several statements together: reads by the values of rows, a column with an index, rows of
 //! partitions that grow.
 
-use cqlens_audit::window::{Link, PatternId, Window, WrittenRow};
 use cqlens_cql::{
     schema::{ColumnName, TableName},
     syntax::{self, Template},
 };
+use cqlens_window::{Link, PatternId, Window, WrittenRow};
 
 use crate::{
     distribution::{hash, part, spread, whole},

@@ -1,6 +1,6 @@
 //! What the applications of the shop send, and what the cluster makes of it: rates at the busiest hour, latencies, rows.
 
-use cqlens_audit::window::{Pattern, RetryCause};
+use cqlens_window::{Pattern, RetryCause};
 
 use crate::distribution::{Range, spread};
 

@@ -1,10 +1,8 @@
 //! A week of the cluster, hour by hour and proxy by proxy.
 
-use cqlens_audit::{
-    report::Timeline,
-    window::{Cluster, Window},
-};
 use cqlens_cql::{Product, schema::Schema};
+use cqlens_report::Timeline;
+use cqlens_window::{Cluster, Window};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{

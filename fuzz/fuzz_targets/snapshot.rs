@@ -2,7 +2,7 @@
 //! it was written.
 #![no_main]
 
-use cqlens_audit::window::Snapshot;
+use cqlens_window::Snapshot;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Ok(snapshot) = Snapshot::read(input) else {

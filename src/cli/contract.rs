@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cqlens_audit::report::json_schema_of;
+use cqlens_report::json_schema_of;
 use schemars::JsonSchema;
 
 /// Set to anything, it writes the documents anew.

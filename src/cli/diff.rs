@@ -8,10 +8,8 @@ use super::{
     format,
     report::{read_report, write_to},
 };
-use cqlens_audit::{
-    report::{DiffFormat, ReportDiff},
-    rules::{Judging, Severity},
-};
+use cqlens_report::{DiffFormat, ReportDiff};
+use cqlens_rules::{Judging, Severity};
 
 /// Compare two reports: what is new, worse, better or gone
 ///

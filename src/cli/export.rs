@@ -12,9 +12,9 @@ use super::report::Visitor;
 use super::report::{self, SourceArgs};
 use crate::sink::{SNAPSHOT_ENDINGS, write_snapshot};
 #[cfg(feature = "parquet")]
-use cqlens_audit::window::Snapshot;
-#[cfg(feature = "parquet")]
 use cqlens_parquet::Export;
+#[cfg(feature = "parquet")]
+use cqlens_window::Snapshot;
 
 /// Write snapshots as tables for other engines, or as one snapshot
 ///

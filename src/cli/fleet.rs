@@ -3,10 +3,10 @@
 use std::{env, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use cqlens_audit::window::Limits;
 use cqlens_client::ClientOptions;
 use cqlens_fleet::{Address, CassandraAddress, Store};
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck};
+use cqlens_window::Limits;
 
 use super::{
     config::{OrOff, Size, age_or_off, size},

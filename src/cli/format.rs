@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::bail;
 
-use cqlens_audit::report::{DiffFormat, Format};
+use cqlens_report::{DiffFormat, Format};
 
 /// A format that the ending of a file can name.
 pub(super) trait NamedByEnding: Copy {

@@ -30,7 +30,8 @@ use tracing_subscriber::{
 };
 
 use super::{colour, log_json, log_line::Fields};
-use cqlens_audit::{audit::failure, text};
+use cqlens_audit::audit::failure;
+use cqlens_report::text;
 
 /// How lines of the log are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

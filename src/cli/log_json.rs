@@ -18,7 +18,7 @@ use tracing_subscriber::{
 };
 
 use super::log_line::MOST_BYTES;
-use cqlens_audit::text::OneLine;
+use cqlens_report::text::OneLine;
 
 /// Writes a line for each event.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-use cqlens_audit::text::OneLine;
+use cqlens_report::text::OneLine;
 
 /// The bytes of a line's fields. CQL that `--show-values` asks for is cut, too.
 pub(super) const MOST_BYTES: usize = 8 * 1024;

@@ -16,11 +16,11 @@ use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
     audit::{self, ClientAddresses, Relating, observe::Observer},
     catalog::Live,
-    memory::{Memory, Use},
-    report::Format,
-    window::Limits,
 };
+use cqlens_capture::memory::{Memory, Use};
 use cqlens_cql::schema::Schema;
+use cqlens_report::Format;
+use cqlens_window::Limits;
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]

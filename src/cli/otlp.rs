@@ -6,12 +6,10 @@ use anyhow::Context;
 use tokio::sync::mpsc;
 
 use super::{config::positive_duration, login::secret};
-use cqlens_audit::{
-    report::{FindingReport, Report},
-    rules::{Severity, StableId},
-};
 use cqlens_otlp::{Event, Exporter, ExporterSettings, Level, Resource};
 use cqlens_proxy::files::{self, Limit};
+use cqlens_report::{FindingReport, Report};
+use cqlens_rules::{Severity, StableId};
 
 /// Where the collector is.
 #[derive(Debug, Clone, clap::Args)]

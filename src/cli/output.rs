@@ -17,15 +17,12 @@ use super::{screen, traffic_feed::TrafficFeed};
 use crate::sink::Spool;
 use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace};
 use cqlens_admin::Rendering;
-use cqlens_audit::{
-    audit::HashKey,
-    catalog::Live,
-    memory::Use,
-    report::{Comparison, Format, Report, Timeline},
-    rules::{self, Judging},
-    window::{Cluster, Coverage, Limits, Snapshot, Window},
-};
+use cqlens_audit::{audit::HashKey, catalog::Live};
+use cqlens_capture::memory::Use;
 use cqlens_rehearse::shadow::Shadow;
+use cqlens_report::{Comparison, Format, Report, Timeline};
+use cqlens_rules::Judging;
+use cqlens_window::{Cluster, Coverage, Limits, Snapshot, Window};
 
 /// The outputs that the settings name.
 pub(super) struct Outputs {
@@ -355,7 +352,7 @@ impl Outputs {
         let figures = self.snapshots.spool.as_ref()?.figures();
         self.feed.set_sink(figures);
         let lost = figures.lost - std::mem::replace(&mut self.lost, figures.lost);
-        let snapshots = cqlens_audit::number::plural(lost, "snapshot", "snapshots");
+        let snapshots = cqlens_window::number::plural(lost, "snapshot", "snapshots");
         (lost > 0).then(|| {
             format!("{snapshots} were lost on the way to the sink, which could not be reached for too long: what is merged from there lacks that time.")
         })
@@ -445,7 +442,7 @@ impl Outputs {
         let cluster = cluster(live);
         let judgement = self
             .judging
-            .judge(&rules::Context::new(window, &schema, &cluster), today(now));
+            .judge(&cqlens_rules::Context::new(window, &schema, &cluster), today(now));
         let comparison = self.shadow.as_ref().and_then(|shadow| shadow.latest());
         Report::new(window, &cluster, &schema, judgement, now)
             .over_time(&self.timeline, window)

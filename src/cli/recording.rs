@@ -10,13 +10,14 @@ use anyhow::Context;
 
 use super::config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off};
 use crate::sink;
-use cqlens_audit::{memory::Part, number, pulse::Pulse};
+use cqlens_capture::{memory::Part, pulse::Pulse};
 use cqlens_rehearse::{
     digest::DigestKey,
     left_out::{LeftOut, LeftOutCounts},
     observe::TakeExchange,
     recording::{self, Limits, RecordedValues, Recorder, RecordingWriter, SNAPSHOTS, Settings},
 };
+use cqlens_window::number;
 
 /// How a recording is written.
 #[derive(Debug, Clone, clap::Args)]

@@ -24,11 +24,9 @@ pub(super) use reading::Visitor;
 
 use super::{format, output::today, rules::unknown, screen};
 use crate::sink;
-use cqlens_audit::{
-    report::{Baseline, Comparison, Format, ReadReport, Report},
-    rules::{self, Judging},
-};
 use cqlens_proxy::files::{self, Limit};
+use cqlens_report::{Baseline, Comparison, Format, ReadReport, Report};
+use cqlens_rules::Judging;
 
 /// Reads, merges, judges, renders; `settings` names the settings file if cqlens found it by itself.
 ///
@@ -40,7 +38,7 @@ pub(super) fn run(args: &Args, judging: &Judging, settings: Option<String>) -> a
         .selection
         .rule
         .iter()
-        .filter(|rule| rules::find(rule).is_none());
+        .filter(|rule| cqlens_rules::find(rule).is_none());
     let wrong: Vec<_> = wrong.map(|rule| unknown(rule)).collect();
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let format = format::chosen(args.format, args.output.as_deref(), Format::Md)?;
@@ -100,7 +98,7 @@ pub(super) fn read(source: &SourceArgs, visitor: &mut dyn Visitor) -> anyhow::Re
 fn judge(merged: Merged, judging: &Judging) -> anyhow::Result<Report> {
     let schema = merged.schema()?;
     let now = Timestamp::now();
-    let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
+    let context = cqlens_rules::Context::new(&merged.window, &schema, &merged.cluster);
     let judgement = judging.judge(&context, today(now));
     let report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
     Ok(report.over_time(&merged.timeline, &merged.window))

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail};
 
 use super::nearest;
-use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
+use cqlens_rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
 /// List the rules, or explain one
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
 }
 
 fn find(id: &str) -> anyhow::Result<&'static About> {
-    match rules::find(id) {
+    match cqlens_rules::find(id) {
         Some(rule) => Ok(rule.about()),
         None => bail!(unknown(id)),
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_page_tells_everything_that_the_rule_says_of_itself() {
         insta::assert_snapshot!(page(
-            rules::find("in-partition-key").unwrap().about(),
+            cqlens_rules::find("in-partition-key").unwrap().about(),
             1,
             &Settings::default()
         ));
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_page_shows_what_is_set_beside_the_default() {
-        let about = rules::find("in-partition-key").unwrap().about();
+        let about = cqlens_rules::find("in-partition-key").unwrap().about();
         let threshold = &about.thresholds[0];
         let key = (about.id.to_owned(), threshold.name.to_owned());
         let page = page(

@@ -6,12 +6,9 @@ use std::{
 };
 
 use super::{colour, rules::wrapped};
-use cqlens_audit::{
-    number,
-    report::{ProblemReport, Report, TableGroup},
-    rules::Severity,
-    text,
-};
+use cqlens_report::{ProblemReport, Report, TableGroup, text};
+use cqlens_rules::Severity;
+use cqlens_window::number;
 
 /// Problems that are named; with all else fewer than the 24 lines of the smallest terminals.
 const MOST_PROBLEMS: usize = 5;
@@ -199,11 +196,9 @@ fn fitting(words: &str, width: usize) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use cqlens_audit::{
-        rules::testing::{judge, read, window},
-        window::Cluster,
-    };
     use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use cqlens_rules::testing::{judge, read, window};
+    use cqlens_window::Cluster;
     use jiff::Timestamp;
 
     fn report(tables: usize) -> Report {

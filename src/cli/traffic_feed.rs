@@ -7,7 +7,8 @@ use arc_swap::ArcSwap;
 #[cfg(feature = "otlp")]
 use super::otlp::{Events, FindingEvents};
 use crate::metrics::{SeriesLimits, Traffic};
-use cqlens_audit::{report::Report, window::Window};
+use cqlens_report::Report;
+use cqlens_window::Window;
 
 /// Running totals as they were last published.
 pub(super) type Published = Arc<ArcSwap<Traffic>>;

@@ -17,10 +17,8 @@ use cqlens_proto::{
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Contacts, SystemReader, read};
-use cqlens_audit::{
-    catalog::{ClusterState, Live, PreparedStatements},
-    memory::{Part, Use},
-};
+use cqlens_audit::catalog::{ClusterState, Live, PreparedStatements};
+use cqlens_capture::memory::{Part, Use};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_proxy::throttle::Throttle;
 

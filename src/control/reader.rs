@@ -1,6 +1,7 @@
 //! Reads system tables of one node, page by page, within a part of the memory.
 
-use cqlens_audit::{capture::Clock, catalog::Record, memory::Part};
+use cqlens_audit::catalog::Record;
+use cqlens_capture::{Clock, memory::Part};
 use cqlens_client::{Answer, Client, ClientError, ClientOptions, Run, RunOptions};
 
 /// Rows a page.

@@ -11,7 +11,7 @@ use super::{
     traffic::{Executions, OTHERS},
 };
 use cqlens_admin::{ControlConnection, ListenerState, ReadyState};
-use cqlens_audit::capture::{Forwarded, OPAQUE_NAMES, Refusal, TIMES_WITHIN_NS, TlsFailure};
+use cqlens_capture::{Forwarded, OPAQUE_NAMES, Refusal, TIMES_WITHIN_NS, TlsFailure};
 
 const KEYSPACE: &[&str] = &["keyspace"];
 const TABLE: &[&str] = &["keyspace", "table"];

@@ -1,6 +1,6 @@
 //! Latencies in fixed buckets, which add up over windows and over proxies.
 
-use cqlens_audit::window::Distribution;
+use cqlens_window::Distribution;
 
 /// The upper bounds of the buckets, in microseconds: three a decade, from what a row in memory takes to the timeout that drivers
 /// have by default. Fixed, so that series of all proxies and all versions of cqlens add up.

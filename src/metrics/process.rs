@@ -1,7 +1,7 @@
 //! How the process is at the moment of a scrape.
 
 use cqlens_admin::Status;
-use cqlens_audit::capture::Forwarded;
+use cqlens_capture::Forwarded;
 
 /// What is read when Prometheus asks.
 #[derive(Debug, Clone)]

@@ -5,13 +5,10 @@ use std::{
 };
 
 use cqlens_admin::{AuditStatus, ControlConnection, ReadyState, Status, ThreadStatus};
-use cqlens_audit::{
-    capture::Forwarded,
-    memory::Memory,
-    rules::Severity,
-    window::{Limits, PatternHead, PatternId, Window},
-};
+use cqlens_capture::{Forwarded, memory::Memory};
 use cqlens_cql::plan::StatementKind;
+use cqlens_rules::Severity;
+use cqlens_window::{Limits, PatternHead, PatternId, Window};
 use jiff::Timestamp;
 
 use super::*;

@@ -7,11 +7,9 @@ use super::{
     places::{Places, Total},
 };
 use crate::sink::SinkFigures;
-use cqlens_audit::{
-    rules::{Severity, application_name},
-    text::is_unprintable,
-    window::{Coverage, OVERFLOW, Pattern, Window},
-};
+use cqlens_report::text::is_unprintable;
+use cqlens_rules::{Severity, application_name};
+use cqlens_window::{Coverage, OVERFLOW, Pattern, Window};
 
 /// How many names have series of their own; the others are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! A thread of its own does it, one hour or day after each window that was written, so that it never holds up the next
 //! one. It keeps one merged window and one part in memory, whatever there is in the folder.
 //!
-//! [`Snapshot::parts`]: cqlens_audit::window::Snapshot::parts
+//! [`Snapshot::parts`]: cqlens_window::Snapshot::parts
 
 mod merging;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cqlens_audit::window::{Detail, Limits};
+use cqlens_window::{Detail, Limits};
 
 use super::{
     file::{lock, now_in},

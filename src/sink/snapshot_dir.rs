@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cqlens_audit::window::{Detail, Snapshot, SnapshotError};
+use cqlens_window::{Detail, Snapshot, SnapshotError};
 
 use super::{
     file::now_in,
@@ -202,7 +202,7 @@ impl Retention {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::{super::snapshot_file::stamp_of, *};
-    use cqlens_audit::window::{Cluster, Window};
+    use cqlens_window::{Cluster, Window};
 
     #[test]
     fn a_snapshot_is_written_and_read_back() {

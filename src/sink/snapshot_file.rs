@@ -11,7 +11,7 @@ use super::file::replace;
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
 
-use cqlens_audit::window::{Snapshot, SnapshotError};
+use cqlens_window::{Snapshot, SnapshotError};
 
 /// How snapshot files end: plain ones, which earlier versions wrote, and compressed ones.
 pub const SNAPSHOT_ENDINGS: [&str; 2] = [".cqlens.json", ".cqlens.json.gz"];

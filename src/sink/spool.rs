@@ -20,8 +20,8 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::window::{Limits, Snapshot, SnapshotError};
 use cqlens_fleet::Store;
+use cqlens_window::{Limits, Snapshot, SnapshotError};
 
 use super::{Retention, SinkFigures, SnapshotDir, file::lock, remove_leftovers, snapshot_file::part_of_name};
 use worker::Worker;

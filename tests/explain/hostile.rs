@@ -28,7 +28,7 @@ fn explained(form: &str, input: &str, more: &[&str]) -> String {
     let ended = Folder::new().explain(&[&arguments, more].concat(), input.as_bytes());
     assert!(ended.code == Some(2), "{form}: {:?} {}", ended.code, ended.err);
     let is_plain =
-        |letter: char| matches!(letter, '\n' | '\t') || !cqlens_audit::text::is_unprintable(letter);
+        |letter: char| matches!(letter, '\n' | '\t') || !cqlens_report::text::is_unprintable(letter);
     assert!(ended.out.chars().all(is_plain), "{form}: {:?}", ended.out);
     assert!(ended.err.chars().all(is_plain), "{form}: {:?}", ended.err);
     ended.out

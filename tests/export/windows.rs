@@ -7,12 +7,10 @@ use std::{
     sync::LazyLock,
 };
 
-use cqlens_audit::{
-    rules::testing::read,
-    window::{PatternId, Snapshot},
-};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_rules::testing::read;
 use cqlens_testing::everything;
+use cqlens_window::{PatternId, Snapshot};
 use serde_json::Value;
 
 use super::fleet;

@@ -1,9 +1,11 @@
 //! An auditor that panics: nobody on the wire notices, what it costs is counted, and the audit goes on.
 
-use cqlens_audit::{audit::Watch, capture::QueueLimits, window::Window};
+use cqlens_audit::audit::Watch;
+use cqlens_capture::QueueLimits;
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
+use cqlens_window::Window;
 
 use crate::faults::{
     bystander::Bystander,
@@ -33,7 +35,7 @@ async fn connect(rig: &Rig, version: Version) -> Client {
 }
 
 fn count(window: &Window, cql: &str) -> u64 {
-    let of = |pattern: &&cqlens_audit::window::Pattern| pattern.head.cql == cql;
+    let of = |pattern: &&cqlens_window::Pattern| pattern.head.cql == cql;
     window
         .patterns
         .values()

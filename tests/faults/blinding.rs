@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::window::MAX_PATTERNS;
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
+use cqlens_window::MAX_PATTERNS;
 use serde_json::Value;
 
 use crate::faults::{support::proxy::Proxy, wire};

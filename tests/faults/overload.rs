@@ -6,10 +6,12 @@ use std::{
     sync::{Arc, Condvar, Mutex},
 };
 
-use cqlens_audit::{audit::Watch, capture::QueueLimits, window::Window};
+use cqlens_audit::audit::Watch;
+use cqlens_capture::QueueLimits;
 use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
+use cqlens_window::Window;
 
 use crate::faults::rig::Rig;
 
@@ -107,7 +109,7 @@ async fn prepares_while_the_auditor_stands(version: Version) {
 fn check(window: &Window, sent: &Sent) {
     let coverage = &window.coverage;
     let audited = |cql: &str| {
-        let of = |pattern: &&cqlens_audit::window::Pattern| pattern.head.cql == cql;
+        let of = |pattern: &&cqlens_window::Pattern| pattern.head.cql == cql;
         window.patterns.values().find(of).unwrap()
     };
     let executes = audited(READ_TEMPLATE);

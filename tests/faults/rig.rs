@@ -10,11 +10,11 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Watch},
-    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
-    window::Window,
 };
+use cqlens_capture::{Clock, Queue, QueueLimits};
 use cqlens_proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers};
+use cqlens_window::Window;
 use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinHandle};
 

@@ -14,11 +14,11 @@ use std::{
 
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
-    window::Coverage,
 };
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_proto::envelope::Direction;
+use cqlens_window::Coverage;
 use jiff::Timestamp;
 
 use crate::faults::{

@@ -10,8 +10,8 @@ use std::{
     sync::mpsc,
 };
 
-use cqlens_audit::text::is_unprintable;
 use cqlens_rehearse::recording::RecordingReader;
+use cqlens_report::text::is_unprintable;
 use serde_json::Value;
 
 use crate::proxy::{

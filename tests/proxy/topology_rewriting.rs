@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens_audit::capture::{Clock, Queue, QueueLimits};
+use cqlens_capture::{Clock, Queue, QueueLimits};
 use cqlens_client::{Answer, Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::{compress::Compression, envelope::Version};

@@ -1,11 +1,9 @@
 //! Snapshots as a proxy before a busy application writes them: 200 statements on 60 tables, 600 requests a second, with
 //! every sketch that grows with traffic. Shared with the benchmark.
 
-use cqlens_audit::{
-    rules::testing::{read, write},
-    window::{Cluster, NodeLoad, Pattern, PatternId, Snapshot, TableTraffic, Window, WrittenRow},
-};
 use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::TableName};
+use cqlens_rules::testing::{read, write};
+use cqlens_window::{Cluster, NodeLoad, Pattern, PatternId, Snapshot, TableTraffic, Window, WrittenRow};
 use jiff::{SignedDuration, Timestamp};
 
 const TABLES: u64 = 60;

@@ -11,17 +11,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cqlens_audit::{
-    rules::testing::{read, write},
-    window::{
-        Cluster, Detail, NodeLoad, PatternId, RepeatedValue, RetryCause, Routed, Snapshot, TableTraffic,
-        Unplaced, Window, WrittenRow,
-    },
-};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
     schema::{ColumnName, TableName},
+};
+use cqlens_rules::testing::{read, write};
+use cqlens_window::{
+    Cluster, Detail, NodeLoad, PatternId, RepeatedValue, RetryCause, Routed, Snapshot, TableTraffic,
+    Unplaced, Window, WrittenRow,
 };
 use jiff::SignedDuration;
 use serde_json::Value;

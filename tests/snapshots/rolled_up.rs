@@ -9,7 +9,7 @@ use std::{
 };
 
 use cqlens::sink::{Retention, RollUp, SnapshotDir};
-use cqlens_audit::window::Snapshot;
+use cqlens_window::Snapshot;
 use serde_json::Value;
 
 use crate::snapshots::{fleet, shop::Shop};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Relating},
-    capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::{self, Live, Node},
-    window::{Cluster, Snapshot},
 };
+use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap};
 use cqlens_cql::schema::Schema;
 use cqlens_proto::envelope::Direction;
 use cqlens_testing::everything;
+use cqlens_window::{Cluster, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::snapshots::{

@@ -3,8 +3,8 @@
 use std::fs;
 
 use cqlens::sink::{Retention, SnapshotDir};
-use cqlens_audit::window::{Detail, Snapshot};
 use cqlens_testing::with_everything;
+use cqlens_window::{Detail, Snapshot};
 
 use crate::snapshots::{fleet, shop::Shop};
 

@@ -163,7 +163,7 @@ fn routed(routing: &Value) -> Value {
 }
 
 /// The busiest partitions: not of tables with more partitions than are followed at a time
-/// (`cqlens_audit::window::Heavy`), since which ones stay is told by their order, and requests of several
+/// (`cqlens_window::Heavy`), since which ones stay is told by their order, and requests of several
 /// clients are in no order.
 fn busiest(table: &Value) -> Value {
     const FOLLOWED: u64 = 512;

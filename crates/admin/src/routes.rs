@@ -24,8 +24,8 @@ use super::{
     access::Peer,
     status::{Admin, AdminOrder, Exposition, ReadyState, Rendering, ShadowOrder},
 };
-use cqlens_audit::report::Format;
 use cqlens_proxy::throttle::Throttle;
+use cqlens_report::Format;
 
 /// All routes; [`Peer`] must be among a request's extensions.
 pub(super) fn routes(admin: Arc<Admin>) -> Router {

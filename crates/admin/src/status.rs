@@ -7,7 +7,8 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
 use super::access::Token;
-use cqlens_audit::{memory::MemoryStatus, report::Format};
+use cqlens_capture::memory::MemoryStatus;
+use cqlens_report::Format;
 
 /// What the admin listener knows of the process that it is part of.
 pub struct Admin {

@@ -5,8 +5,10 @@
 
 mod suggestion;
 
-use cqlens_audit::{audit::Once, rules::Finding, window::RepeatedValue};
+use cqlens_audit::audit::Once;
 use cqlens_cql::schema::{Schema, TableName};
+use cqlens_rules::Finding;
+use cqlens_window::RepeatedValue;
 use proptest::prelude::*;
 use suggestion::{judged, wrong};
 

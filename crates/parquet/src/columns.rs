@@ -8,7 +8,7 @@ use arrow_array::{
     builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder},
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
-use cqlens_audit::window::Distribution;
+use cqlens_window::Distribution;
 use jiff::Timestamp;
 
 /// Where a field says what it is.

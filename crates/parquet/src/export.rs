@@ -8,7 +8,7 @@ use std::{
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use cqlens_audit::window::Snapshot;
+use cqlens_window::Snapshot;
 use jiff::{civil::Date, tz::TimeZone};
 use parquet::{
     arrow::ArrowWriter,

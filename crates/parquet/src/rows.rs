@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use cqlens_audit::{
-    rules::application_name,
-    window::{Cluster, Pattern, PatternId, Snapshot, TableTraffic, Window},
-};
+use cqlens_rules::application_name;
+use cqlens_window::{Cluster, Pattern, PatternId, Snapshot, TableTraffic, Window};
 use jiff::Timestamp;
 use serde::Serialize;
 

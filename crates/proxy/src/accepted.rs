@@ -17,7 +17,7 @@ use super::{
     transparent::NoDestination,
 };
 use crate::timers::timeout;
-use cqlens_audit::capture::Encryption;
+use cqlens_capture::Encryption;
 
 /// A client's connection that was accepted and is not open yet.
 pub(super) struct Accepted {

@@ -22,7 +22,7 @@ use super::{
     upstream_health::UpstreamHealth,
 };
 use crate::timers::sleep;
-use cqlens_audit::capture::Refusal;
+use cqlens_capture::Refusal;
 
 /// The limits of a process, and what is counted against them. Its clones are the same one.
 ///

@@ -19,7 +19,7 @@ use super::{
     admission::ListenerAdmission,
     refusal::{self, RefusalReason},
 };
-use cqlens_audit::capture::{Clock, Connection, ConnectionId, Queue};
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue};
 
 /// A proxy behind one listener. Its clones are the same one.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::timers::sleep;
-use cqlens_audit::capture::Connection;
+use cqlens_capture::Connection;
 
 /// The shutdown signal, passed to everything that must obey it.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Files that are read whole: settings, schemas, certificates, keys. None of them may
 //! fill the memory or never end.
 //!
-//! Snapshots and captures are read in pieces, by `cqlens_audit::window` and `cqlens_sniff`.
+//! Snapshots and captures are read in pieces, by `cqlens_window` and `cqlens_sniff`.
 
 use std::{
     fs::{self, File},

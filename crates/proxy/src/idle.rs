@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::timers::sleep;
-use cqlens_audit::capture::Connection;
+use cqlens_capture::Connection;
 
 /// Waits until no byte has passed in either direction for `timeout`, or up to a quarter longer.
 ///

@@ -8,7 +8,7 @@ use std::{pin::Pin, task::Context, time::Duration};
 use tokio::time::Sleep;
 
 use crate::timers::sleep;
-use cqlens_audit::capture::Connection;
+use cqlens_capture::Connection;
 
 /// Ends a connection whose client does not log in. Its timer is dropped once the client has.
 pub(super) struct LoginDeadline<'a> {

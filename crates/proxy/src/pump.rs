@@ -13,7 +13,7 @@ use super::{
     chunks::{ReadSize, next_chunk},
     topology::{Responses, Unreadable},
 };
-use cqlens_audit::capture::Tap;
+use cqlens_capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use crate::{
     throttle::{INTERVAL, Throttle},
     timers::timeout,
 };
-use cqlens_audit::capture::{Queue, Refusal};
+use cqlens_capture::{Queue, Refusal};
 
 /// How many refused clients are answered at a time; each takes a file descriptor.
 pub const ANSWERED_AT_A_TIME: usize = 64;

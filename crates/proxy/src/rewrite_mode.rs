@@ -8,7 +8,7 @@ use super::{
     pump::{Ended, pump, pump_rewritten},
     topology::{Requests, Responses, Shared},
 };
-use cqlens_audit::capture::Tap;
+use cqlens_capture::Tap;
 
 /// Both directions of a connection.
 pub(super) trait RewriteMode: Copy + Send {

@@ -30,7 +30,7 @@ use super::{
     wake_flag::WakeFlag,
 };
 use crate::tls;
-use cqlens_audit::capture::{Connection, Tap, TlsFailure};
+use cqlens_capture::{Connection, Tap, TlsFailure};
 
 /// An open connection: everything but its two sockets.
 pub(super) struct Session {

@@ -22,7 +22,7 @@ use crate::{
     timers::timeout_at,
     tls::{self, Acceptor, ClientFault, TlsStream},
 };
-use cqlens_audit::capture::{Connection, TlsFailure};
+use cqlens_capture::{Connection, TlsFailure};
 
 /// One side, ready for bytes.
 pub(super) enum Socket {

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::timers;
-use cqlens_audit::pulse::Runner;
+use cqlens_capture::pulse::Runner;
 
 /// Threads for connections. Clones are the same threads, which end when the last clone is dropped, together
 /// with the connections on them.

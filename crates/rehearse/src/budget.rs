@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cqlens_audit::memory::Part;
+use cqlens_capture::memory::Part;
 
 /// The part of a process that has no budget for it, such as a replay.
 pub fn separate() -> Part {

@@ -3,15 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use cqlens_audit::{
-    audit::observe::{ObservedExchange, ObservedResponse, ObservedStatement},
-    window::PatternId,
-};
+use cqlens_audit::audit::observe::{ObservedExchange, ObservedResponse, ObservedStatement};
 use cqlens_cql::plan::{Flag, StatementKind};
 use cqlens_proto::message::{
     Batch, BatchKind, BatchQuery, BatchStatement, ErrorCode, Execute, Query, QueryParameters, Request,
     Response, Value, Values,
 };
+use cqlens_window::PatternId;
 
 use crate::{
     column_types::ColumnTypesCache,

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::pulse::Pulse;
+use cqlens_capture::pulse::Pulse;
 use jiff::Timestamp;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-pub use cqlens_audit::report::Skipped;
+pub use cqlens_report::Skipped;
 
 /// How many requests were left out, by reason.
 pub type SkippedCounts = BTreeMap<Skipped, u64>;

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use cqlens_audit::memory::Part;
+use cqlens_capture::memory::Part;
 use cqlens_cql::syntax::{
     Template,
     ast::{Body, Comparand, Dropped, Modification, Name, QualifiedName, Select, Selection, Statement, Term},

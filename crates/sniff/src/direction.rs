@@ -13,10 +13,7 @@ use super::{
     losses::Losses,
     resync::{KnownFraming, Resync, Resynced},
 };
-use cqlens_audit::{
-    capture::{Connection, Moment, ReplayQueue, ReplayTap},
-    memory::Part,
-};
+use cqlens_capture::{Connection, Moment, ReplayQueue, ReplayTap, memory::Part};
 
 /// A direction without a sync point in so many bytes is not CQL, or is encrypted.
 const MAX_SEARCHED: u64 = 16 << 20;

@@ -16,7 +16,7 @@ use cqlens_proto::{
 use etherparse::{PacketBuilder, TcpHeader};
 
 use super::{Losses, Packet, PacketReader, Segment, TcpConnections, packets::LINK_RAW};
-use cqlens_audit::capture::{Capture, Moment, ReplayQueue};
+use cqlens_capture::{Capture, Moment, ReplayQueue};
 
 /// A connection as both sides speak.
 #[derive(Debug)]

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use cqlens_audit::{number, rules::Severity, text};
+use cqlens_report::text;
+use cqlens_rules::Severity;
+use cqlens_window::number;
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},

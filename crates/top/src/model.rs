@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cqlens_audit::rules::application_name;
+use cqlens_rules::application_name;
 
 use crate::{
     keys::Action,

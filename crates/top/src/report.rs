@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_audit::rules::Severity;
+use cqlens_rules::Severity;
 use serde::Deserialize;
 
 /// A report.

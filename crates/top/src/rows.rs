@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cqlens_audit::rules::Severity;
+use cqlens_rules::Severity;
 
 use crate::report::{Finding, Pattern, Report};
 

@@ -1,7 +1,7 @@
 //! The chapters of the demo's report: for each purpose the models that the literature knows, the worse ones first.
 
-use cqlens_audit::report::{Chapter, ChapterTables, Report};
 use cqlens_node::scenario::{Phase, Scenario, Step};
+use cqlens_report::{Chapter, ChapterTables, Report};
 
 /// Models for one purpose.
 struct ChapterSource {

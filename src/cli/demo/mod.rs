@@ -15,13 +15,13 @@ use std::{
 };
 
 use anyhow::Context;
-use cqlens_audit::report::Format;
 use cqlens_client::ClientOptions;
 use cqlens_node::{
     Node, Options,
     scenario::{Scenario, Totals},
 };
 use cqlens_proto::{compress::Compression, envelope::Version};
+use cqlens_report::Format;
 
 use self::summary::{RunSummary, Tour};
 use crate::{cli::format, in_process, sink::replace};

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::{number, report::Report};
+use cqlens_report::Report;
+use cqlens_window::number;
 
 use crate::cli::{colour, screen::ScreenSummary};
 

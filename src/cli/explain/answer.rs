@@ -17,10 +17,10 @@ use super::fields::{
 use super::lint::Judge;
 use super::touched::PartitionsTouched;
 use cqlens_audit::audit::Once;
-use cqlens_audit::rules::Finding;
 use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_cql::plan::{BatchSum, Plan, ReadLimits, Refusal};
 use cqlens_cql::schema::{Schema, is_system};
+use cqlens_rules::Finding;
 
 /// The answer to one statement.
 #[derive(Debug, Default, Serialize)]

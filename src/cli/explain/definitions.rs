@@ -11,7 +11,7 @@ use cqlens_cql::syntax::{self};
 use super::lint::Judge;
 use super::remark::Remark;
 use super::source::{PlacedStatement, SourceText};
-use cqlens_audit::rules::Finding;
+use cqlens_rules::Finding;
 
 /// The schema so far, and where it is defined.
 #[derive(Default)]

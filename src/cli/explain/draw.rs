@@ -7,8 +7,9 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use super::remark::{Remark, RemarkLevel};
 use super::source::{PlacedStatement, SourceText, char_start};
-use cqlens_audit::{rules::Severity, text};
 use cqlens_cql::syntax::Span;
+use cqlens_report::text;
+use cqlens_rules::Severity;
 
 /// How many bytes of a line are drawn before and after what is wrong in it, of a script in one
 /// line that may be all of it.

@@ -3,10 +3,10 @@
 use std::io::{self, BufReader, Read, Write};
 use std::rc::Rc;
 
-use cqlens_audit::text::Lines;
 use cqlens_cql::syntax::Span;
 use cqlens_cql::syntax::ast::BatchKind;
 use cqlens_proto::message::{Value, ValuesBuf};
+use cqlens_report::text::Lines;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Context, StatementAnswer, StatementError};
@@ -250,8 +250,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::{form::Form, lint::Judge, print::Detail};
     use super::*;
-    use cqlens_audit::rules::Judging;
     use cqlens_cql::schema::Schema;
+    use cqlens_rules::Judging;
 
     const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int);";

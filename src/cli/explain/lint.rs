@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use jiff::civil::Date;
 
 use cqlens_audit::audit::Once;
-use cqlens_audit::number;
-use cqlens_audit::rules::{self, Comment, Context, Finding, Judging, Severity, Sorted};
-use cqlens_audit::window::Cluster;
 use cqlens_cql::schema::Schema;
+use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted};
+use cqlens_window::Cluster;
+use cqlens_window::number;
 
 /// By what statements are judged.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl<'j> Judge<'j> {
     pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
         let cluster = Cluster::default();
         let context = Context::new(&once.window, schema, &cluster).of_text();
-        let mut findings = rules::check(&context, &self.judging.settings).findings;
+        let mut findings = cqlens_rules::check(&context, &self.judging.settings).findings;
         // What a rule says of the schema as a whole is said of no statement.
         findings.retain(|finding| finding.patterns.contains(&once.id));
         self.set_apart(findings, schema)
@@ -38,7 +38,7 @@ impl<'j> Judge<'j> {
 
     /// The findings on the definitions of a schema, by whether they are accepted, the severest first.
     pub(super) fn definitions(&self, schema: &Schema) -> Sorted {
-        let findings = rules::lint(schema, &self.judging.settings).findings;
+        let findings = cqlens_rules::lint(schema, &self.judging.settings).findings;
         self.set_apart(findings, schema)
     }
 
@@ -59,7 +59,7 @@ impl<'j> Judge<'j> {
             .cloned()
             .chain(of_comments)
             .collect();
-        rules::set_apart(findings, &acceptances, self.today)
+        cqlens_rules::set_apart(findings, &acceptances, self.today)
     }
 }
 

@@ -38,10 +38,10 @@ use self::remark::RemarkLevel;
 use self::script::ScriptExplainer;
 use self::source::SourceText;
 use super::{colour, log, output::today, schema_file};
-use cqlens_audit::number;
-use cqlens_audit::rules::{Judging, Severity};
 use cqlens_cql::schema::Schema;
 use cqlens_rehearse::recording::is_recording;
+use cqlens_rules::{Judging, Severity};
+use cqlens_window::number;
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and
 /// what Cassandra would refuse.

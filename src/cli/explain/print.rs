@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use cqlens_audit::rules::{self, Finding};
-use cqlens_audit::text::{self, Lines};
+use cqlens_report::text::{self, Lines};
+use cqlens_rules::Finding;
 
 use super::draw::draw;
 use super::form::{self, Form};
@@ -115,7 +115,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn why(&self, remark: &Remark) -> Option<String> {
-        let about = rules::find(remark.id)
+        let about = cqlens_rules::find(remark.id)
             .filter(|_| self.detail == Detail::Verbose)?
             .about();
         Some(format!("    Why: {}\n    Source: {}", about.why, about.source))

@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cqlens_audit::window::Snapshot;
 use cqlens_cql::schema::Schema;
 use cqlens_proto::message::BatchKind;
 use cqlens_rehearse::exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent};
 use cqlens_rehearse::recording::{RecordingError, RecordingReader, SNAPSHOTS, Statement};
+use cqlens_window::Snapshot;
 use serde_json::{Value, json};
 
 use super::{source::SourceText, touched::hex};

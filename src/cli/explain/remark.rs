@@ -5,7 +5,7 @@ use cqlens_cql::schema::SchemaError;
 use cqlens_cql::syntax::{ParseError, Span};
 
 use super::answer::StatementError;
-use cqlens_audit::rules::{Example, Finding, Severity};
+use cqlens_rules::{Example, Finding, Severity};
 
 /// Something to say of a statement.
 #[derive(Debug, Clone)]

@@ -15,13 +15,13 @@ use super::print::Printer;
 use super::remark::{Remark, RemarkLevel};
 use super::source::{PlacedStatement, SourceText};
 use cqlens_audit::audit::Once;
-use cqlens_audit::text;
 use cqlens_cql::footprint::{Count, Footprint, Keys};
 use cqlens_cql::plan::Plan;
 use cqlens_cql::{
     footprint::{PartitionClass, Reason},
     plan::Flag,
 };
+use cqlens_report::text;
 
 /// Explains scripts, one after the other: definitions count for what follows them, in later scripts too; a `USE` counts up
 /// to the end of its script.
@@ -311,7 +311,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::{form::Form, print::Detail};
     use super::*;
-    use cqlens_audit::rules::{Judging, Severity};
+    use cqlens_rules::{Judging, Severity};
 
     fn explained(text: &str) -> (String, LintOutcome) {
         let source = Rc::new(SourceText::new("q.cql", text));

@@ -26,7 +26,8 @@ use super::{
 };
 use crate::metrics::{Metrics, Process};
 use cqlens_admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status};
-use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
+use cqlens_audit::catalog::Live;
+use cqlens_capture::{Queue, memory::Use};
 use cqlens_proto::envelope::Direction;
 use cqlens_proxy::AdmissionControl;
 use cqlens_rehearse::left_out::{LeftOut, LeftOutCounts};

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::args::Args;
 use crate::cli::recording::Recording;
-use cqlens_audit::{audit::observe::Observer, memory::Part, pulse::Pulse};
+use cqlens_audit::audit::observe::Observer;
+use cqlens_capture::{memory::Part, pulse::Pulse};
 use cqlens_rehearse::{
     digest::DigestKey,
     left_out::LeftOutCounts,

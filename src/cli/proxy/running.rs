@@ -42,8 +42,8 @@ use cqlens_admin::{AdminOrder, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::Audit,
     catalog::{ClusterState, Live},
-    pulse::Pulse,
 };
+use cqlens_capture::pulse::Pulse;
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::{Drained, Transparent};
 use cqlens_rehearse::shadow::Shadow;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use cqlens_audit::pulse::Runner;
+use cqlens_capture::pulse::Runner;
 use cqlens_proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Workers};
 
 /// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].

@@ -18,10 +18,8 @@ use crate::{
     sink,
 };
 use cqlens_admin::ShadowOrder;
-use cqlens_audit::{
-    catalog::Live,
-    memory::{Part, Use},
-};
+use cqlens_audit::catalog::Live;
+use cqlens_capture::memory::{Part, Use};
 use cqlens_client::ClientOptions;
 use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
 use cqlens_rehearse::{

@@ -42,8 +42,10 @@ use crate::cli::{
 use cqlens_admin::{AdminListener, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::{Audit, observe::Observer},
-    capture::{Clock, Queue, QueueLimits},
     catalog::Live,
+};
+use cqlens_capture::{
+    Clock, Queue, QueueLimits,
     memory::Use,
     pulse::{Pulse, Runner},
 };

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 
 use super::supervisor;
 use cqlens_admin::ThreadStatus;
-use cqlens_audit::pulse::{Pulse, Runner};
+use cqlens_capture::pulse::{Pulse, Runner};
 
 /// The threads to watch.
 pub(super) struct WatchedThreads {

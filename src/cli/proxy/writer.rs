@@ -22,7 +22,10 @@ use crate::cli::{
     window_clock::WindowClock,
 };
 use cqlens_admin::Rendering;
-use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
+use cqlens_audit::{audit::Audit, catalog::Live};
+use cqlens_capture::pulse::Pulse;
+use cqlens_rules::Judging;
+use cqlens_window::Window;
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]

@@ -13,10 +13,7 @@ use tokio::{
 };
 
 pub(super) use args::{Args, OutputFormat};
-use cqlens_audit::{
-    memory::Part,
-    report::{ReplayEnd, ReplayPace},
-};
+use cqlens_capture::memory::Part;
 use cqlens_client::Client;
 use cqlens_rehearse::{
     compare::{Comparison, ComparisonAbout, report},
@@ -28,6 +25,7 @@ use cqlens_rehearse::{
     replay::{ReplayProgress, ReplaySettings, replay},
     target::{Target, TargetSettings, weight},
 };
+use cqlens_report::{ReplayEnd, ReplayPace};
 use progress::ProgressLine;
 
 use super::{

@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens_audit::number;
 use cqlens_rehearse::replay::ReplayProgress;
+use cqlens_window::number;
 
 /// One line on standard error that is written over; nothing where that is no terminal. A thread of its own writes,
 /// since the terminal may block.

@@ -6,10 +6,8 @@ use jiff::Timestamp;
 
 use super::merged::Choice;
 use crate::cli::config::time;
-use cqlens_audit::{
-    report::{Format, Selection},
-    rules::Severity,
-};
+use cqlens_report::{Format, Selection};
+use cqlens_rules::Severity;
 
 /// Merge snapshots into a report
 ///

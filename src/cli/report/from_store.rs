@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use cqlens_audit::window::{Snapshot, SnapshotError};
 use cqlens_fleet::{Address, WindowName};
+use cqlens_window::{Snapshot, SnapshotError};
 use jiff::{Timestamp, ToSpan, civil::Date};
 
 use super::{

@@ -12,11 +12,9 @@ use super::{
     progress::Progress,
     reading::{MOST_ATTEMPTS, Reading, Visitor, files},
 };
-use cqlens_audit::{
-    report::Timeline,
-    window::{Cluster, Limits, Snapshot, Window},
-};
 use cqlens_cql::schema::Schema;
+use cqlens_report::Timeline;
+use cqlens_window::{Cluster, Limits, Snapshot, Window};
 
 /// Which snapshots are merged.
 #[derive(Debug, Clone, Default)]

@@ -13,12 +13,9 @@ use super::{
     progress::Progress,
 };
 use crate::sink::{SNAPSHOT_ENDINGS, snapshots_in};
-use cqlens_audit::{
-    number,
-    window::{Snapshot, SnapshotError},
-};
 use cqlens_proxy::files;
 use cqlens_rehearse::recording::{SNAPSHOTS, is_recording};
+use cqlens_window::{Snapshot, SnapshotError, number};
 
 /// So often reading begins anew because files have gone that were there: a proxy merges or removes old ones.
 pub(super) const MOST_ATTEMPTS: usize = 5;

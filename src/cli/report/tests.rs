@@ -4,14 +4,12 @@ use std::fs::{self, File};
 use clap::Parser;
 
 use super::{merged::OTHER_KEY, *};
-use cqlens_audit::{
-    rules::{
-        Acceptance,
-        testing::{read, window},
-    },
-    window::{Cluster, Snapshot},
-};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_rules::{
+    Acceptance,
+    testing::{read, window},
+};
+use cqlens_window::{Cluster, Snapshot};
 
 #[derive(Parser)]
 struct Command {

@@ -2,7 +2,7 @@
 //! the head of `docs/rules.md`.
 
 use super::{capitalized, wrapped_at};
-use cqlens_audit::rules::{About, RULES, RuleSeverity, Settings, Severity, Threshold};
+use cqlens_rules::{About, RULES, RuleSeverity, Settings, Severity, Threshold};
 
 /// The groups of rules in the order of the catalogue, each with its rules.
 pub(super) fn groups() -> Vec<(&'static str, Vec<&'static About>)> {
@@ -119,7 +119,6 @@ pub(super) fn markdown(settings: &Settings) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use cqlens_audit::rules;
 
     /// The lines of a rule in the table for terminals.
     fn lines(id: &str, settings: &Settings) -> Vec<String> {
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn severities_are_those_that_the_page_names() {
-        let named = |id| severities(rules::find(id).unwrap().about());
+        let named = |id| severities(cqlens_rules::find(id).unwrap().about());
         assert_eq!(named("select-star"), [Severity::Info]);
         assert_eq!(
             named("full-scan"),
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_what_the_table_shows() {
-        let about = rules::find("in-partition-key").unwrap().about();
+        let about = cqlens_rules::find("in-partition-key").unwrap().about();
         let set = |severity| Settings {
             thresholds: [((about.id.to_owned(), about.thresholds[0].name.to_owned()), 7.5)].into(),
             severities: [(about.id.to_owned(), severity)].into(),

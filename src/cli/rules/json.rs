@@ -4,7 +4,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::columns;
-use cqlens_audit::rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
+use cqlens_rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
 
 /// What `cqlens rules --format json` prints: the catalogue of rules. With a rule's id, it prints that rule alone.
 #[derive(Serialize)]
@@ -138,7 +138,7 @@ fn text(value: &impl Serialize) -> anyhow::Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use cqlens_audit::rules::{self, RuleSeverity};
+    use cqlens_rules::RuleSeverity;
     use serde_json::Value;
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn every_rule_has_its_thresholds_in_force() {
-        let about = rules::find("in-partition-key").unwrap().about();
+        let about = cqlens_rules::find("in-partition-key").unwrap().about();
         let threshold = &about.thresholds[0];
         let settings = Settings {
             thresholds: [((about.id.to_owned(), threshold.name.to_owned()), 7.5)].into(),

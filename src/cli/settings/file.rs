@@ -19,8 +19,8 @@ use super::{
     kind::{SettingKind, setting_named, settings_of},
 };
 use crate::cli::nearest;
-use cqlens_audit::rules::Judging;
 use cqlens_proxy::files::{self, Limit};
+use cqlens_rules::Judging;
 
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -29,11 +29,9 @@ use toml::{
 
 use super::fault::{FileFault, FileFaults, line, type_of};
 use crate::cli::{nearest, rules::unknown};
-use cqlens_audit::{
-    rules::{self, Acceptance, Judging, RuleSeverity, SEVERITY_THRESHOLDS, Severity, Threshold, day},
-    window::PatternId,
-};
 use cqlens_cql::schema::TableName;
+use cqlens_rules::{Acceptance, Judging, RuleSeverity, SEVERITY_THRESHOLDS, Severity, Threshold, day};
+use cqlens_window::PatternId;
 
 /// The table below `[rules]` that is named after a rule.
 pub(super) fn thresholds(
@@ -42,7 +40,7 @@ pub(super) fn thresholds(
     judging: &mut Judging,
     faults: &mut FileFaults,
 ) {
-    let Some(rule) = rules::find(id.get_ref()) else {
+    let Some(rule) = cqlens_rules::find(id.get_ref()) else {
         return faults.add(FileFault::new(
             id.span(),
             format!("[rules.{}]: {}", id.get_ref(), unknown(id.get_ref())),
@@ -178,7 +176,7 @@ fn acceptance(
     }
     let keys = AcceptanceKeys { whole, table };
     let rule = keys.read("rule", |text| {
-        let rule = rules::find(text).ok_or_else(|| unknown(text))?;
+        let rule = cqlens_rules::find(text).ok_or_else(|| unknown(text))?;
         Ok(rule.about().id)
     });
     let rule = faults.keep(rule);

@@ -31,7 +31,7 @@ use kind::{SettingKind, setting_named, settings_of};
 
 use super::help;
 use cqlens_admin::SettingChanges;
-use cqlens_audit::rules::{Judging, RULES, SEVERITY_THRESHOLDS};
+use cqlens_rules::{Judging, RULES, SEVERITY_THRESHOLDS};
 
 /// What this process was started with; the file is read anew each time.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::fmt;
 use toml::Value;
 
 use super::{Setting, SettingOrigin, Settings, kind::SettingKind};
-use cqlens_audit::rules::{Acceptance, RULES, SEVERITY_THRESHOLDS, Threshold};
+use cqlens_rules::{Acceptance, RULES, SEVERITY_THRESHOLDS, Threshold};
 
 impl fmt::Display for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::ensure;
 
 use super::super::{config::host_and_port, observer::ObserverArgs, tls::UpstreamTlsArgs};
-use cqlens_audit::{report::Format, rules::Severity};
+use cqlens_report::Format;
+use cqlens_rules::Severity;
 
 /// Audit packet captures
 ///

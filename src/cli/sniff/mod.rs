@@ -30,12 +30,10 @@ use super::{
     settings::Settings,
     signals::{self, EndPatience, SignalRequest},
 };
-use cqlens_audit::{
-    audit,
-    memory::{Part, Use},
-    report::{Format, Report},
-};
+use cqlens_audit::audit;
+use cqlens_capture::memory::{Part, Use};
 use cqlens_rehearse::{digest::DigestKey, left_out::LeftOutCounts, observe::Exchanges};
+use cqlens_report::{Format, Report};
 use cqlens_sniff::{Captures, Options};
 
 /// Reads the captures to their end, or until SIGINT or SIGTERM.

@@ -3,12 +3,9 @@
 use cqlens_proto::cutter::Opaque;
 
 use super::Args;
-use cqlens_audit::{
-    capture::{Moment, opaque_name},
-    number,
-    window::Coverage,
-};
+use cqlens_capture::{Moment, opaque_name};
 use cqlens_sniff::{Losses, PacketReader, TcpConnections};
+use cqlens_window::{Coverage, number};
 
 /// Adds what was lost to the counts of a window.
 pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {

@@ -21,12 +21,12 @@ use super::{
 use crate::cli::output::Outputs;
 use cqlens_audit::{
     audit::{self, Audit},
-    capture::{Moment, ReplayQueue},
     catalog::Live,
-    report::Report,
-    window::Window,
 };
+use cqlens_capture::{Moment, ReplayQueue};
+use cqlens_report::Report;
 use cqlens_sniff::{Captures, Next, PacketReader, TcpConnections};
+use cqlens_window::Window;
 
 /// How long a stream may be silent before other work is done.
 const SILENCE: Duration = Duration::from_millis(100);

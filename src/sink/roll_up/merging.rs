@@ -9,7 +9,7 @@ use super::{
     },
     Due,
 };
-use cqlens_audit::window::{Detail, Limits, Observed, Snapshot};
+use cqlens_window::{Detail, Limits, Observed, Snapshot};
 
 /// Files before the due ones whose time is looked at: a report leaves out what overlaps with them.
 const LOOK_BACK: usize = 2;

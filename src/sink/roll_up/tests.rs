@@ -9,7 +9,7 @@ use super::{
     super::{file::replace_dated, snapshot_file},
     *,
 };
-use cqlens_audit::window::{Cluster, Snapshot, Window};
+use cqlens_window::{Cluster, Snapshot, Window};
 
 const ALL: RollUp = RollUp {
     minutes: Some(Duration::from_secs(2 * 86_400)),

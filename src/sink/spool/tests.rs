@@ -6,8 +6,8 @@ use std::{
     time::Instant,
 };
 
-use cqlens_audit::window::{Cluster, Window};
 use cqlens_fleet::Address;
+use cqlens_window::{Cluster, Window};
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;

@@ -12,8 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use cqlens_audit::window::Detail;
 use cqlens_fleet::{Store, StoreError, WindowName};
+use cqlens_window::Detail;
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 

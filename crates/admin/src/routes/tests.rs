@@ -24,7 +24,7 @@ fn status() -> Status {
         log_lines_dropped: 0,
         audit: AuditStatus::default(),
         threads: Vec::new(),
-        memory: cqlens_audit::memory::Memory::default().status(),
+        memory: cqlens_capture::memory::Memory::default().status(),
     }
 }
 

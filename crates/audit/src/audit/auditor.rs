@@ -20,12 +20,8 @@ use crate::audit::{
     open_window::{OpenWindow, lock},
     pipeline::Pipeline,
 };
-use crate::{
-    capture::{AuditorQueue, Capture, ConnectionId, Moment},
-    catalog::Live,
-    memory::Use,
-    pulse::Pulse,
-};
+use crate::catalog::Live;
+use cqlens_capture::{AuditorQueue, Capture, ConnectionId, Moment, memory::Use, pulse::Pulse};
 
 /// How long the auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many
 /// requests at a time, while what they all need is in the processor's cache.

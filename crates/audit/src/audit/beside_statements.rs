@@ -20,11 +20,11 @@ use crate::{
         Audit, HashKey, Options, Relating,
         testing::{bytes, result},
     },
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
-    window::{Connections, Pattern, Warned, Window},
 };
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_cql::schema::Schema;
+use cqlens_window::{Connections, Pattern, Warned, Window};
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

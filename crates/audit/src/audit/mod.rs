@@ -13,7 +13,7 @@
 //! - `sequence`: what exchanges have to do with those before them, by the values that they share.
 //!
 //! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the
-//! requests of a connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
+//! requests of a connection, [`Coverage::check`](cqlens_window::Coverage::check) for every window.
 //!
 //! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes.
 //! With several, counts of distinct values would only be exact until their windows are merged, and what one
@@ -78,13 +78,13 @@ use tokio::sync::mpsc::Receiver;
 pub use trace_sample::TraceSample;
 use trace_sample::TraceSampler;
 
-use crate::{
-    capture::{AuditorQueue, Clock, Dropped},
-    catalog::Live,
+use crate::catalog::Live;
+use cqlens_capture::{
+    AuditorQueue, Clock, Dropped,
     memory::{self, Memory},
     pulse::Pulse,
-    window::{Limits, LongestDisagreement, Window},
 };
+use cqlens_window::{Limits, LongestDisagreement, Window};
 
 /// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that
 /// show traffic, and for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a

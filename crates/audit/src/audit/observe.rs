@@ -16,11 +16,9 @@ use crate::audit::{
     connection::{event::ReceivedResponse, session::Session},
     exchange::{DecodedExchange, Exchange, Execution},
 };
-use crate::{
-    capture::{ConnectionId, Moment},
-    catalog::PreparedStatements,
-    window::PatternId,
-};
+use crate::catalog::PreparedStatements;
+use cqlens_capture::{ConnectionId, Moment};
+use cqlens_window::PatternId;
 
 /// What wants to see exchanges.
 pub trait Observe: Send + Sync {
@@ -213,9 +211,9 @@ mod tests {
             Audit, HashKey, Options,
             testing::{query_on, result, set_keyspace},
         },
-        capture::{Clock, Connection, Queue, QueueLimits, Tap},
         catalog::Live,
     };
+    use cqlens_capture::{Clock, Connection, Queue, QueueLimits, Tap};
 
     #[derive(Default)]
     struct Seen {

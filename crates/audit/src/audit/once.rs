@@ -12,12 +12,12 @@ use crate::audit::statement::{
     batch::{Children, batch_analysis},
     ids::Ids,
 };
-use crate::window::{Pattern, PatternId, Window};
 use cqlens_cql::footprint::{PartitionClass, Reason};
 use cqlens_cql::{
     footprint::{Count, Footprint},
     plan::Plan,
 };
+use cqlens_window::{Pattern, PatternId, Window};
 
 /// A window with one execution, and which pattern that is of.
 #[derive(Debug)]

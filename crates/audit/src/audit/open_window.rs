@@ -12,11 +12,9 @@ use crate::audit::{
     },
     trace_sample::TraceSampler,
 };
-use crate::{
-    memory::Part,
-    window::{Limits, NodeReads, Window},
-};
+use cqlens_capture::memory::Part;
 use cqlens_cql::schema::TableName;
+use cqlens_window::{Limits, NodeReads, Window};
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
 #[derive(Debug)]

@@ -28,12 +28,9 @@ use crate::audit::{
     sequence::{Relating, SequenceRecorder},
     statement::ids::ClientIds,
 };
-use crate::{
-    capture::{Clock, Encryption, Moment},
-    catalog::Live,
-    memory::Use,
-    window::Coverage,
-};
+use crate::catalog::Live;
+use cqlens_capture::{Clock, Encryption, Moment, memory::Use};
+use cqlens_window::Coverage;
 
 /// All that the auditor keeps beside connections and the window.
 pub(crate) struct Pipeline {
@@ -374,15 +371,12 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{
-        audit::{
-            ClientAddresses,
-            testing::{query_on, result, set_keyspace},
-        },
-        capture::{Connection, ConnectionId},
-        memory::Part,
-        window::Limits,
+    use crate::audit::{
+        ClientAddresses,
+        testing::{query_on, result, set_keyspace},
     };
+    use cqlens_capture::{Connection, ConnectionId, memory::Part};
+    use cqlens_window::Limits;
 
     #[test]
     fn effects_come_once_however_often_an_exchange_is_interpreted() {

@@ -16,12 +16,10 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use crate::audit::{Audit, HashKey, testing};
-use crate::{
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
-    catalog::Live,
-    window::Window,
-};
+use crate::catalog::Live;
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_cql::schema::Schema;
+use cqlens_window::Window;
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

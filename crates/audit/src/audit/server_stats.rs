@@ -11,8 +11,8 @@ use crate::audit::{
     exchange::warning::{self, TombstoneText},
     open_window::{OpenWindow, lock},
 };
-use crate::window::{MAX_TABLES, NodeReads, Tombstones};
 use cqlens_cql::schema::TableName;
+use cqlens_window::{MAX_TABLES, NodeReads, Tombstones};
 
 /// Where that is counted. Waits for the auditor, whose window it is.
 #[derive(Debug, Clone)]

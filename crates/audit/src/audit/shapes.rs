@@ -13,11 +13,9 @@ use super::{
     Audit, HashKey,
     testing::{query, result},
 };
-use crate::{
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
-    catalog::Live,
-    window::Window,
-};
+use crate::catalog::Live;
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
+use cqlens_window::Window;
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

@@ -19,12 +19,10 @@ use cqlens_proto::{
 use jiff::Timestamp;
 
 use crate::audit::{Audit, HashKey};
-use crate::{
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
-    catalog::Live,
-    window::{Pattern, Window},
-};
+use crate::catalog::Live;
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_cql::schema::Schema;
+use cqlens_window::{Pattern, Window};
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

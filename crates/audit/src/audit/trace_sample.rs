@@ -18,8 +18,10 @@ use crate::audit::{
     exchange::{Exchange, outcome::Outcome},
     statement::analysis::Analysis,
 };
-use crate::{capture::Moment, catalog::Live, window::PatternId};
+use crate::catalog::Live;
+use cqlens_capture::Moment;
 use cqlens_cql::plan::{Flag, StatementKind};
+use cqlens_window::PatternId;
 
 /// A read as a client has sent it, values included: never shown, never kept for longer than until it was sent
 /// again.

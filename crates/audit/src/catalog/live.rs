@@ -20,7 +20,7 @@ use super::{
     observed_schema::ObservedSchema,
     recent_ddl::{Reading, RecentDdl, define},
 };
-use crate::memory::{Memory, Use};
+use cqlens_capture::memory::{Memory, Use};
 use cqlens_cql::schema::Schema;
 
 /// Schema, cluster and prepared statements, shared by all auditors and the control connection.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::memory::Part;
+use cqlens_capture::memory::Part;
 
 /// One holder's bytes; they are given back when it is dropped.
 #[derive(Debug)]

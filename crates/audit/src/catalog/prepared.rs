@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use tokio::sync::Notify;
 
 use super::wanted::{Id, WantedIds};
-use crate::memory::Part;
+use cqlens_capture::memory::Part;
 
 /// What is known of a prepared statement.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,12 +17,10 @@ mod words;
 
 use std::collections::BTreeSet;
 
-use cqlens_audit::{
-    rules::{Finding, RULES, Settings, Severity},
-    window::Window,
-};
 use cqlens_cql::Product;
 use cqlens_proto::envelope::Version;
+use cqlens_rules::{Finding, RULES, Settings, Severity};
+use cqlens_window::Window;
 use jiff::Timestamp;
 use wire::{SCHEMA, Wire, judge};
 

@@ -1,10 +1,10 @@
 //! What was promised of single rules, from bytes: both sides of what decides.
 
-use cqlens_audit::rules::{Finding, Settings, Severity};
 use cqlens_proto::{
     envelope::Version,
     message::{BatchKind, Consistency},
 };
+use cqlens_rules::{Finding, Settings, Severity};
 
 use crate::wire::{
     Answer::{self, Error, First, Rows, Void, Warned},

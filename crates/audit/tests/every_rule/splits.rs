@@ -1,12 +1,10 @@
 //! Property: however the same traffic is split over time and over sources, the totals, the rates, what is found,
 //! how severe it is and in which order are the same.
 
-use cqlens_audit::{
-    rules::{self, Context, Settings, Severity},
-    window::{Cluster, Distribution, Window},
-};
 use cqlens_cql::schema::Schema;
 use cqlens_proto::{envelope::Version, message::Consistency};
+use cqlens_rules::{Context, Settings, Severity};
+use cqlens_window::{Cluster, Distribution, Window};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -138,8 +136,8 @@ impl Said {
         windows.for_each(|other| window.merge(&other));
         let schema = Schema::from_cql(SCHEMA).unwrap();
         let context = Context::new(&window, &schema, cluster);
-        let found = rules::check(&context, &Settings::default()).findings;
-        let rate = |name: &str, finding: &rules::Finding| {
+        let found = cqlens_rules::check(&context, &Settings::default()).findings;
+        let rate = |name: &str, finding: &cqlens_rules::Finding| {
             let mut evidence = finding.evidence.iter();
             evidence
                 .find(|(key, _)| *key == name)

@@ -8,11 +8,9 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::{self, Live, Node},
-    rules::{self, Context, Finding, Settings},
-    window::{self, Window},
 };
+use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap};
 use cqlens_cql::{Product, schema::Schema};
 use cqlens_proto::{
     envelope::{Direction, Envelope, Flags, Header, Opcode, StreamId, Version},
@@ -22,6 +20,8 @@ use cqlens_proto::{
         RowsContent, SerialConsistency, Startup, Value, ValuesBuf,
     },
 };
+use cqlens_rules::{Context, Finding, Settings};
+use cqlens_window::Window;
 use jiff::Timestamp;
 
 /// What everything is about, on two keyspaces: one in one datacenter, one in two.
@@ -428,15 +428,15 @@ fn judge_on(
     schema: &Schema,
     settings: &Settings,
 ) -> Vec<Finding> {
-    let cluster = window::Cluster {
+    let cluster = cqlens_window::Cluster {
         product: Some(product),
         release_version: Some(version.to_owned()),
         nodes: Some(6),
         data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
-        ..window::Cluster::default()
+        ..cqlens_window::Cluster::default()
     };
     let context = Context::new(window, schema, &cluster);
-    rules::check(&context, settings).findings
+    cqlens_rules::check(&context, settings).findings
 }
 
 fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 2]) {

@@ -1,7 +1,7 @@
 //! The words of the rules: what their pages, thresholds and findings say is in the field's own terms (see CONTRIBUTING.md).
 //! Stricter than for the documentation: a rule's text has no reason to personify a table, a client or a server.
 
-use cqlens_audit::rules::{RULES, SEVERITY_THRESHOLDS, Threshold};
+use cqlens_rules::{RULES, SEVERITY_THRESHOLDS, Threshold};
 
 use crate::{avoided, cases};
 

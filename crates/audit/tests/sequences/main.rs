@@ -20,7 +20,8 @@ mod scoring;
 mod simulation;
 mod wire;
 
-use cqlens_audit::{audit::Relating, rules::Judgement};
+use cqlens_audit::audit::Relating;
+use cqlens_rules::Judgement;
 use cqlens_testing::with_everything;
 use operations::SCHEMA;
 use scoring::{JOINS, Mix, Mixed, Score, TOO_MUCH, judge};

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_audit::{
-    audit::Relating,
-    rules::{self, Context, Finding, Judgement, Sent, Sequence, Settings},
-    window::{Cluster, Window},
-};
+use cqlens_audit::audit::Relating;
 use cqlens_cql::schema::Schema;
+use cqlens_rules::{Context, Finding, Judgement, Sent, Sequence, Settings};
+use cqlens_window::{Cluster, Window};
 
 use crate::{
     look_alikes,
@@ -293,7 +291,7 @@ impl Mixed {
 
 pub(crate) fn judge(window: &Window) -> Judgement {
     let (schema, cluster) = (Schema::from_cql(SCHEMA).unwrap(), Cluster::default());
-    rules::check(&Context::new(window, &schema, &cluster), &Settings::default())
+    cqlens_rules::check(&Context::new(window, &schema, &cluster), &Settings::default())
 }
 
 /// Rules on operations that are no sequence of tables.

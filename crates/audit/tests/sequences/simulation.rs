@@ -9,12 +9,12 @@ use std::{
 use bytes::Bytes;
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Relating},
-    capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::Live,
-    window::Window,
 };
+use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap};
 use cqlens_cql::schema::Schema;
 use cqlens_proto::envelope::Direction;
+use cqlens_window::Window;
 use jiff::Timestamp;
 
 use crate::wire::Wire;

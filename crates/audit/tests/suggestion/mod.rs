@@ -1,16 +1,14 @@
 //! What is wrong with the statements that a finding suggests, by the same rules that found what is wrong now.
 
-use cqlens_audit::{
-    audit::Once,
-    rules::{self, Context, Finding, Settings, Severity},
-    window::Cluster,
-};
+use cqlens_audit::audit::Once;
 use cqlens_cql::{
     footprint::Keys,
     plan::Plan,
     schema::Schema,
     syntax::{self, Template, ast::Body},
 };
+use cqlens_rules::{Context, Finding, Settings, Severity};
+use cqlens_window::Cluster;
 
 /// Rules on how many rows a client takes at once: a table changes nothing of that.
 const OF_CLIENTS: [&str; 6] = [
@@ -45,7 +43,7 @@ pub(crate) fn judged(
     seen(&mut once);
     let cluster = Cluster::default();
     let context = Context::new(&once.window, schema, &cluster);
-    Ok(rules::check(&context, &Settings::whatever_the_load()).findings)
+    Ok(cqlens_rules::check(&context, &Settings::whatever_the_load()).findings)
 }
 
 /// What is wrong with a finding's suggestion under the schema for which it was made, beside others on the same table.
@@ -102,7 +100,7 @@ pub(crate) fn wrong(
 }
 
 fn is_of(rule: &str, group: &str) -> bool {
-    rules::find(rule).is_some_and(|rule| rule.about().group == group)
+    cqlens_rules::find(rule).is_some_and(|rule| rule.about().group == group)
 }
 
 /// Whether it removes something, outside of a comment.
@@ -113,7 +111,7 @@ fn is_drop(text: &str) -> bool {
 
 /// What is wrong with the definitions that was not before: a new table has what the old one has.
 fn definitions(rule: &str, schema: &Schema, before: &str) -> Result<(), String> {
-    let lint = |schema: &Schema| rules::lint(schema, &Settings::default()).findings;
+    let lint = |schema: &Schema| cqlens_rules::lint(schema, &Settings::default()).findings;
     let old = lint(&Schema::from_cql(before).map_err(|error| format!("{error:?}"))?);
     let mut grave = lint(schema)
         .into_iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens_audit::report::{ComparedLatency, ComparedQuantile};
+use cqlens_report::{ComparedLatency, ComparedQuantile};
 use hdrhistogram::Histogram;
 
 /// Latencies, to two digits.

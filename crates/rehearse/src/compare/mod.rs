@@ -8,10 +8,10 @@ mod whole_read;
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-pub use cqlens_audit::report::{
+use cqlens_proto::message::ErrorCode;
+pub use cqlens_report::{
     Comparison, ComparisonAbout, ComparisonFormat, Difference, DifferenceExample, DifferenceKind, NotCompared,
 };
-use cqlens_proto::message::ErrorCode;
 
 pub use latency::Latencies;
 pub use report::report;

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use cqlens_audit::report::{
-    BothLatencies, COMPARISON_FORMAT, ComparedPattern, Comparison, ComparisonAbout, Tool,
-};
+use cqlens_report::{BothLatencies, COMPARISON_FORMAT, ComparedPattern, Comparison, ComparisonAbout, Tool};
 
 use super::{PatternTally, Tally};
 

@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::{
-    memory::Part,
-    report::{AskedTwice, DifferenceExample},
-};
+use cqlens_capture::memory::Part;
+use cqlens_report::{AskedTwice, DifferenceExample};
 
 use super::{DifferenceKind, Latencies, NotCompared};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use cqlens_audit::memory::Part;
+use cqlens_capture::memory::Part;
 
 use super::{DifferenceKind, ExcludedColumns, NotCompared, Terms, Verdict, compare};
 use crate::{

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens_audit::{memory::Part, pulse::Pulse};
+use cqlens_capture::{memory::Part, pulse::Pulse};
 
 use super::writer::RecordingWriter;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens_audit::memory::Part;
+use cqlens_capture::memory::Part;
 
 use crate::{budget::separate, compare::ExcludedColumns, gate::Permissions, target::Target};
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::report::{ReplayEnd, ReplayPace};
+use cqlens_report::{ReplayEnd, ReplayPace};
 use tokio::{
     sync::{Notify, mpsc},
     time::Instant,

@@ -27,9 +27,10 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::{memory::Part, report::ConnectionCounts};
+use cqlens_capture::memory::Part;
 use cqlens_client::ClientOptions;
 use cqlens_proto::envelope::Version;
+use cqlens_report::ConnectionCounts;
 use tokio::sync::mpsc;
 
 pub use self::discovery::ConnectTo;

@@ -142,7 +142,7 @@ impl PagingStates {
 
 #[cfg(test)]
 mod tests {
-    use cqlens_audit::memory::Part;
+    use cqlens_capture::memory::Part;
 
     use super::*;
 

@@ -89,7 +89,7 @@ fn weight(key: &PreparedKey, statement: &PreparedStatement) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cqlens_audit::memory::Part;
+    use cqlens_capture::memory::Part;
 
     use super::*;
 

@@ -8,9 +8,9 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey, Options},
-    capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
     catalog::Live,
 };
+use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_cql::schema::Schema;
 use cqlens_proto::{
     compress::{Compression, encode_compressed},

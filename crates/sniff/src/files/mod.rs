@@ -24,7 +24,7 @@ pub(super) use record::range;
 pub use records::{FileError, Packet, Records};
 use source::Source;
 
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// How captures are read.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use pcap_parser::PcapHeader;
 
 use super::record::{MAX_RECORD, PacketSpan, Record};
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// The length of the header of a pcap file.
 pub(super) const PCAP_HEADER: usize = 24;

@@ -7,7 +7,7 @@ use pcap_parser::{
 };
 
 use super::record::{MAX_RECORD, PacketSpan, Record, range};
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// The type of the section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// Longer records are damage: the largest that tcpdump makes is 256 KiB.
 pub(super) const MAX_RECORD: usize = 16 << 20;

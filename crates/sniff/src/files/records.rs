@@ -13,7 +13,7 @@ use super::{
     pcapng::{SECTION_HEADER, Section},
     record::{PacketSpan, Record},
 };
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// A packet as it was captured.
 #[derive(Debug, Clone, Copy)]

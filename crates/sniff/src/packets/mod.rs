@@ -14,7 +14,7 @@ use etherparse::{
 pub(super) use plain::Headers;
 
 use super::files::{Packet, range};
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// A TCP segment.
 #[derive(Debug, Clone, PartialEq, Eq)]

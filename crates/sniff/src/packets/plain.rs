@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::{Captures, Next, Options, PacketReader, packets::*};
-    use cqlens_audit::capture::Moment;
+    use cqlens_capture::Moment;
 
     const IPV4: u16 = 0x0800;
     const IPV6: u16 = 0x86dd;

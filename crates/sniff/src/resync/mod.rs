@@ -24,7 +24,7 @@ use cqlens_proto::{
     segment::{self, Encoding},
 };
 
-use cqlens_audit::{capture::Moment, memory::Part};
+use cqlens_capture::{Moment, memory::Part};
 
 /// Bytes that a search keeps: enough for the largest segment and most envelopes. The sync point behind a
 /// longer envelope is found once that has passed.

@@ -22,10 +22,7 @@ use super::{
     half::{Acknowledged, HalfConnection, WINDOW},
     reassembler::{Payload, Reassembler, distance},
 };
-use cqlens_audit::{
-    capture::{Connection, ConnectionId, Moment, ReplayQueue},
-    memory,
-};
+use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, memory};
 
 /// A TCP connection between a client and a node.
 #[derive(Debug)]
@@ -326,7 +323,7 @@ impl TcpConnection {
         self.state = State::Opaque;
         self.drop_parsers(losses);
         let reason = match give_up {
-            GiveUp::Opaque(reason) => cqlens_audit::capture::opaque_name(reason),
+            GiveUp::Opaque(reason) => cqlens_capture::opaque_name(reason),
             GiveUp::NoSyncPoint => "no-place",
         };
         *losses.opaque.entry(reason).or_default() += 1;

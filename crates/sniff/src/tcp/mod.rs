@@ -20,8 +20,8 @@ use super::{
     packets::{Headers, PacketReader, Segment},
     probe::Probe,
 };
-use cqlens_audit::{
-    capture::{Connection, ConnectionId, Encryption, Moment, ReplayQueue},
+use cqlens_capture::{
+    Connection, ConnectionId, Encryption, Moment, ReplayQueue,
     memory::{Memory, Part, Use},
 };
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 
 /// Reassembles one direction.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use cqlens_audit::rules::Severity;
-use cqlens_audit::text;
+use cqlens_report::text;
+use cqlens_rules::Severity;
 
 use crate::cli::explain::input::STANDARD_INPUT;
 use crate::cli::explain::print::{KeptRemarks, PlacedRemark};

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use cqlens_audit::rules::{self, Example};
-use cqlens_audit::text::Lines;
+use cqlens_report::text::Lines;
+use cqlens_rules::Example;
 use serde::Serialize;
 
 use crate::cli::explain::lint::LintOutcome;
@@ -150,7 +150,7 @@ fn finding(placed: &PlacedRemark) -> JsonFinding<'_> {
         suggested_cql: &remark.suggested_cql,
         example: remark.example.as_ref(),
         cql: &placed.cql,
-        reference: rules::find(remark.id).map(|rule| rule.about().source),
+        reference: cqlens_rules::find(remark.id).map(|rule| rule.about().source),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use cqlens_audit::text;
+use cqlens_report::text;
 
 use crate::cli::explain::print::{KeptRemarks, PlacedRemark};
 use crate::cli::explain::remark::RemarkLevel;

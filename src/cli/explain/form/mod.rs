@@ -53,7 +53,7 @@ mod testing {
         remark::{Remark, RemarkLevel},
         source::Position,
     };
-    use cqlens_audit::rules::Severity;
+    use cqlens_rules::Severity;
 
     /// A finding and an error in two files; names and texts are hostile.
     pub(super) fn hostile() -> KeptRemarks {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use cqlens_audit::rules::{self, Severity};
-use cqlens_audit::text::Lines;
 use cqlens_cql::syntax::Template;
+use cqlens_report::text::Lines;
+use cqlens_rules::Severity;
 use serde_json::{Value, json};
 
 use crate::cli::explain::input::STANDARD_INPUT;
@@ -37,7 +37,7 @@ pub(super) fn write(kept: &KeptRemarks, out: &mut impl Write) -> io::Result<()> 
 
 /// A rule, or a stage at which statements are refused.
 fn rule(id: &'static str) -> Value {
-    let Some(about) = rules::find(id).map(|rule| rule.about()) else {
+    let Some(about) = cqlens_rules::find(id).map(|rule| rule.about()) else {
         return json!({
             "id": id,
             "shortDescription": {"text": error(id)},

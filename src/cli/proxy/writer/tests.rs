@@ -12,14 +12,12 @@ use crate::{
     cli::proxy::watchdog::{Watchdog, WatchedThreads},
     sink::Retention,
 };
-use cqlens_audit::{
-    audit::{HashKey, Options, Watch},
-    capture::{Clock, Queue, QueueLimits},
-    report::Format,
-};
+use cqlens_audit::audit::{HashKey, Options, Watch};
+use cqlens_capture::{Clock, Queue, QueueLimits};
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::Node;
 use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
+use cqlens_report::Format;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,7 @@
 //! Thresholds of rules and accepted findings in the file of settings.
 
 use super::*;
-use cqlens_audit::rules::{self, RuleSeverity, Severity};
+use cqlens_rules::{RuleSeverity, Severity};
 
 const JUDGING: &str = "[proxy]
 upstream = 'db'
@@ -123,7 +123,7 @@ fn said_of(text: &str) -> String {
 
 #[test]
 fn mistakes_in_thresholds_are_told_with_their_place() {
-    let thresholds = rules::find("lwt-heavy").unwrap().about().thresholds;
+    let thresholds = cqlens_rules::find("lwt-heavy").unwrap().about().thresholds;
     let share = thresholds
         .iter()
         .find(|threshold| threshold.is_share())

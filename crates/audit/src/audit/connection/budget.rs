@@ -1,7 +1,7 @@
 //! How much an auditor keeps of all its connections together: requests that wait for their responses, and
 //! envelopes that are being put together.
 
-use crate::memory::Part;
+use cqlens_capture::memory::Part;
 
 /// The bytes that an auditor keeps. Its own thread alone counts them: reading and writing are enough.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use cqlens_proto::{
     stream::{EnvelopeHead, LongEnvelope},
 };
 
-use crate::capture::Moment;
+use cqlens_capture::Moment;
 
 /// What a connection yields. Each request is in exactly one of these.
 #[derive(Debug)]

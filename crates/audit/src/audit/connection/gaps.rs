@@ -19,7 +19,7 @@ use cqlens_proto::{
 };
 
 use crate::audit::connection::event::MissingRequests;
-use crate::capture::Moment;
+use cqlens_capture::Moment;
 
 /// The requests of a connection that came or are known to be missing. What the data path has counted beyond
 /// them was left out.

@@ -4,7 +4,7 @@ use cqlens_proto::envelope::{Envelope, StreamId};
 use rustc_hash::FxHashMap;
 
 use crate::audit::connection::budget::Budget;
-use crate::capture::Moment;
+use cqlens_capture::Moment;
 
 /// What a request takes up beside its body.
 const EACH: usize = 128;
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_taken_up_is_given_back_whatever_becomes_of_it() {
         const LIMIT: usize = 1 << 20;
-        let budget = Budget::of(crate::memory::Part::new("test", LIMIT));
+        let budget = Budget::of(cqlens_capture::memory::Part::new("test", LIMIT));
         let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
         // One of them is none that a client takes.
         for stream in [0, 1, 2, 3, 4, 5, 63, 64, i16::MAX, -1] {

@@ -25,7 +25,7 @@ use crate::audit::connection::{
     session::{ClientAddresses, Session},
     side::Side,
 };
-use crate::capture::{Capture, Connection, Moment};
+use cqlens_capture::{Capture, Connection, Moment};
 
 /// What is known of a connection.
 ///

@@ -17,7 +17,7 @@ use crate::audit::{
     exchange::replicas::{Coordinator, ReplicaLookup},
     statement::ids::{ClientId, ClientIds},
 };
-use crate::capture::Connection;
+use cqlens_capture::Connection;
 
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
@@ -245,9 +245,9 @@ mod tests {
             Audit, HashKey,
             testing::{query_on, result, set_keyspace},
         },
-        capture::{Clock, ConnectionId, Queue, QueueLimits, Tap},
         catalog::Live,
     };
+    use cqlens_capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
 
     #[test]
     fn a_request_has_the_keyspace_that_was_set_when_it_came() {

@@ -9,7 +9,7 @@ use cqlens_proto::{
 };
 
 use crate::audit::connection::budget::{Budget, BudgetShare};
-use crate::capture::{Capture, Moment};
+use cqlens_capture::{Capture, Moment};
 
 /// Results that are longer than this, and in parts, are put together only where their rows are read.
 const LONG: usize = 16 << 10;

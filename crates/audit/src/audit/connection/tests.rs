@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::audit::connection::side::HEAD;
-use crate::capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
 use bytes::{BufMut, BytesMut};
+use cqlens_capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_proto::{
     envelope::{Flags, StreamId, Version},
     message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
@@ -11,7 +11,7 @@ use cqlens_proto::{
 use proptest::{collection::vec, prelude::*};
 
 fn budget(bytes: usize) -> Budget {
-    Budget::of(crate::memory::Part::new("test", bytes))
+    Budget::of(cqlens_capture::memory::Part::new("test", bytes))
 }
 
 /// One connection from the data path's tap to the audit's state.

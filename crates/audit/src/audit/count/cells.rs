@@ -4,10 +4,8 @@
 use cqlens_cql::cells::{Cells, IndexUse};
 
 use crate::audit::count::{repeated_values::RepeatedColumns, tables::Tables};
-use crate::{
-    capture::Moment,
-    window::{Window, WrittenRow},
-};
+use cqlens_capture::Moment;
+use cqlens_window::{Window, WrittenRow};
 
 /// Counts everything of `cells`, which were sent `at` this time, in `window` and its `tables`.
 #[inline]
@@ -71,12 +69,13 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{audit::HashKey, window::IndexedColumn};
+    use crate::audit::HashKey;
     use cqlens_cql::{
         plan::Plan,
         schema::{Schema, TableName},
         syntax,
     };
+    use cqlens_window::IndexedColumn;
 
     const SCHEMA: &str = "
         CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

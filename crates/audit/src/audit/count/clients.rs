@@ -15,11 +15,9 @@ use crate::audit::{
     exchange::Exchange,
     statement::ids::{ClientId, StatementId},
 };
-use crate::{
-    capture::Moment,
-    window::{PatternId, Window},
-};
+use cqlens_capture::Moment;
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_window::{PatternId, Window};
 
 /// Exchanges by client, statement, consistency level and class.
 #[derive(Debug, Default)]
@@ -143,9 +141,9 @@ mod tests {
             Audit, HashKey,
             testing::{query, void},
         },
-        capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
         catalog::Live,
     };
+    use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
 
     #[test]
     fn connections_of_one_client_are_one_however_many_there_are() {

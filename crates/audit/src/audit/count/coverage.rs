@@ -1,8 +1,8 @@
 //! What of an exchange stands in the coverage of its window.
 
 use crate::audit::exchange::{Exchange, Execution};
-use crate::window::Coverage;
 use cqlens_cql::footprint::Count;
+use cqlens_window::Coverage;
 
 /// Counts an execution among those whose partitions are known, or are not.
 pub(crate) fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution) {

@@ -34,7 +34,7 @@ use crate::audit::{
         outcome::{Outcome, is_all_or_nothing},
     },
 };
-use crate::window::{Pattern, PatternId, RetryCause, Routed, Window};
+use cqlens_window::{Pattern, PatternId, RetryCause, Routed, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///

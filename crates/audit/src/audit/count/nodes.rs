@@ -7,11 +7,9 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use crate::audit::exchange::{Exchange, NamedKeys, replicas::ReplicaLookup};
-use crate::{
-    catalog::{ClusterState, Node},
-    window::{Load, NodeLoad, Routed, Unplaced},
-};
+use crate::catalog::{ClusterState, Node};
 use cqlens_cql::footprint::{Count, Footprint};
+use cqlens_window::{Load, NodeLoad, Routed, Unplaced};
 
 /// What the nodes of a cluster had to do since a window began.
 #[derive(Debug, Default)]
@@ -158,14 +156,16 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::{
-        audit::testing::{query, void},
-        audit::{Audit, HashKey},
-        capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap},
+        audit::{
+            Audit, HashKey,
+            testing::{query, void},
+        },
         catalog::Live,
-        window::{Routing, Window},
     };
+    use cqlens_capture::{Clock, Connection, ConnectionId, Queue, QueueLimits, Tap};
     use cqlens_cql::schema::Schema;
     use cqlens_proto::{envelope::Direction, message::Consistency};
+    use cqlens_window::{Routing, Window};
     use jiff::Timestamp;
 
     const SCHEMA: &str = "

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use crate::{
-    capture::{Connection, Moment},
-    window::Window,
-};
+use cqlens_capture::{Connection, Moment};
+use cqlens_window::Window;
 
 /// The connections that each client has open to each node, of those whose STARTUP was seen.
 ///
@@ -58,7 +56,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::capture::ConnectionId;
+    use cqlens_capture::ConnectionId;
 
     #[test]
     fn what_is_open_at_the_same_time_is_counted_in_each_window() {

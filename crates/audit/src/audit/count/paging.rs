@@ -9,10 +9,8 @@
 use std::time::Duration;
 
 use crate::audit::{count::bounded::BoundedMap, exchange::scanned_keys::PageKeys};
-use crate::{
-    capture::Moment,
-    window::{Paging, Pattern, PatternId, Window},
-};
+use cqlens_capture::Moment;
+use cqlens_window::{Paging, Pattern, PatternId, Window};
 
 /// A read, as far as its pages have come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -190,8 +188,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::window::PatternHead;
     use cqlens_cql::plan::StatementKind;
+    use cqlens_window::PatternHead;
 
     fn keys(distinct: u64, first: u64, last: u64, in_ring_order: bool) -> Page {
         Page {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::audit::exchange::{
     Exchange, Execution, PageSize, RareFacts, outcome::Outcome, warning::TombstoneText,
 };
-use crate::window::{Pattern, Routed, Tombstones, Warned};
+use cqlens_window::{Pattern, Routed, Tombstones, Warned};
 
 /// Counts an execution in its pattern.
 pub(crate) fn record_pattern(

@@ -5,7 +5,8 @@ use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use rustc_hash::FxHashMap;
 
-use crate::{capture::Moment, window::Coverage};
+use cqlens_capture::Moment;
+use cqlens_window::Coverage;
 
 /// What was refused of each client since it was last granted anything. Spans windows.
 #[derive(Debug, Default)]
@@ -90,7 +91,7 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::Clock;
+    use cqlens_capture::Clock;
 
     fn named(refusals: &mut Refusals) -> Vec<(String, u64)> {
         let mut coverage = Coverage::default();

@@ -6,8 +6,8 @@ use cqlens_cql::cells::SampledRow;
 use rustc_hash::FxHashMap;
 
 use super::{bounded::BoundedMap, tables::Tables};
-use crate::window::RepeatedValue;
 use cqlens_cql::schema::TableName;
+use cqlens_window::RepeatedValue;
 
 /// The last rows of partitions and of tables. Stays from window to window.
 #[derive(Debug)]

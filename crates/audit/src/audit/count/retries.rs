@@ -9,7 +9,8 @@
 use std::hint::black_box;
 
 use crate::audit::RequestKey;
-use crate::{capture::Moment, window::RetryCause};
+use cqlens_capture::Moment;
+use cqlens_window::RetryCause;
 
 /// The latest 65,536 requests, in 1 MiB.
 ///
@@ -265,8 +266,9 @@ fn code(cause: RetryCause) -> u8 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{audit::HashKey, window::PatternId};
+    use crate::audit::HashKey;
     use cqlens_proto::message::{Consistency, Query, QueryParameters, Request};
+    use cqlens_window::PatternId;
 
     const HOST: u64 = 7;
 

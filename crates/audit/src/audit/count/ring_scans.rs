@@ -6,7 +6,7 @@
 //! scans by one host at the same time are taken for one.
 
 use crate::audit::count::bounded::BoundedMap;
-use crate::window::{PatternId, RingCover, Window};
+use cqlens_window::{PatternId, RingCover, Window};
 
 /// Full scans that are going on, at about 600 bytes each.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::window::{PatternHead, TokenRanges};
     use cqlens_cql::plan::StatementKind;
+    use cqlens_window::{PatternHead, TokenRanges};
     use jiff::Timestamp;
 
     const ID: PatternId = PatternId(9);

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use foldhash::fast::RandomState;
 
 use crate::audit::statement::ids::{ByTable, TableId};
-use crate::window::{MAX_TABLES, TableTraffic, Window};
 use cqlens_cql::schema::TableName;
+use cqlens_window::{MAX_TABLES, TableTraffic, Window};
 
 /// The traffic of the tables of a window.
 #[derive(Debug, Default)]

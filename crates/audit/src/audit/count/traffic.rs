@@ -10,8 +10,8 @@ use crate::audit::{
         ids::{ByTable, TableId},
     },
 };
-use crate::window::TableTraffic;
 use cqlens_cql::footprint::Key;
+use cqlens_window::TableTraffic;
 
 /// Names that no schema has are believed once the server has run a statement with them.
 pub(crate) fn has_tables(exchange: &Exchange<'_>, analysis: &Analysis) -> bool {

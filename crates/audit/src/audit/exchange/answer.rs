@@ -14,7 +14,8 @@ use crate::audit::{
     connection::event::ReceivedResponse,
     exchange::{ServerMessages, outcome::Outcome, warning},
 };
-use crate::{capture::Moment, window::Pattern};
+use cqlens_capture::Moment;
+use cqlens_window::Pattern;
 
 /// What came back.
 pub(crate) struct Answer<'a> {

@@ -32,13 +32,14 @@ use crate::audit::{
         cache::StatementCache,
     },
 };
-use crate::{catalog::Live, window::PatternId};
+use crate::catalog::Live;
 use cqlens_cql::footprint::{PartitionClass, Reason};
 use cqlens_cql::{
     cells::Cells,
     footprint::{Count, Footprint},
     plan::BatchSum,
 };
+use cqlens_window::PatternId;
 
 /// What it takes to make an exchange of a request and its answer.
 pub(crate) struct ExchangeBuilder {

@@ -11,7 +11,7 @@ use crate::audit::{
     connection::{event::RawExchange, session::Session},
     exchange::{Exchange, outcome::Outcome},
 };
-use crate::{capture::Moment, memory::Part};
+use cqlens_capture::{Moment, memory::Part};
 use cqlens_cql::footprint::Count;
 use cqlens_cql::footprint::Reason;
 
@@ -167,10 +167,8 @@ mod tests {
     use cqlens_proto::envelope::{Envelope, Header, Opcode, StreamId, Version};
 
     use super::*;
-    use crate::{
-        audit::ClientAddresses,
-        capture::{Connection, ConnectionId},
-    };
+    use crate::audit::ClientAddresses;
+    use cqlens_capture::{Connection, ConnectionId};
 
     /// A moment so many milliseconds after the first one.
     fn after(milliseconds: i64) -> Moment {

@@ -30,9 +30,10 @@ use crate::audit::{
         ids::{ClientId, Ids, TableId},
     },
 };
-use crate::{capture::Moment, window::PatternId};
+use cqlens_capture::Moment;
 use cqlens_cql::footprint::{Count, Footprint, Key, Keys};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_window::PatternId;
 
 /// A request with its response, both decoded: what effects and exchanges are made of.
 #[derive(Clone, Copy)]

@@ -8,12 +8,10 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 use foldhash::fast::RandomState;
 
 use crate::audit::statement::ids::{ByTable, TableId};
-use crate::{
-    catalog::{ClusterState, Live, Placement},
-    window::Unplaced,
-};
+use crate::catalog::{ClusterState, Live, Placement};
 use cqlens_cql::footprint::Key;
 use cqlens_cql::schema::Keyspace;
+use cqlens_window::Unplaced;
 
 /// Which nodes hold partitions, as the auditor last saw it.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use cqlens_proto::message::{BatchQuery, PagingState, QueryParameters, Request};
 
 use crate::audit::HashKey;
-use crate::window::PatternId;
+use cqlens_window::PatternId;
 
 /// What a request is for.
 ///

@@ -3,7 +3,8 @@
 use cqlens_cql::plan::StatementKind;
 use cqlens_proto::message::{Value, Values};
 
-use crate::{audit::statement::analysis::Analysis, window::Pattern};
+use crate::audit::statement::analysis::Analysis;
+use cqlens_window::Pattern;
 
 /// What the values of an INSERT or UPDATE are, its first 64 if there are more.
 #[derive(Clone, Copy, Default)]

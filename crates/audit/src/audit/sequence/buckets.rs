@@ -3,7 +3,7 @@
 use cqlens_cql::{schema::DataType, syntax::ast::NativeType};
 use jiff::civil::Date;
 
-use crate::window::BucketUnit;
+use cqlens_window::BucketUnit;
 
 /// A value that may be a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

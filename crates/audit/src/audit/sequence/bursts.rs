@@ -5,10 +5,8 @@
 //! which as much is sent: a client that is held up sends nothing, and catches up.
 
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent, repeats::SameRead};
-use crate::{
-    audit::count::bounded::BoundedMap,
-    window::{Bursts, PatternId, RepeatedReads, Sequences, Window},
-};
+use crate::audit::count::bounded::BoundedMap;
+use cqlens_window::{Bursts, PatternId, RepeatedReads, Sequences, Window};
 
 /// Finds bursts of reads.
 #[derive(Debug)]

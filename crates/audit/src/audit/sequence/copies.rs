@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::{SOON, follow_ups::KeyedRequest, places::Places};
-use crate::window::{CopiedWrites, PairRoom, PatternId, Sequences, Window, WritePairs};
+use cqlens_window::{CopiedWrites, PairRoom, PatternId, Sequences, Window, WritePairs};
 
 /// Finds writes of the same values.
 #[derive(Debug)]

@@ -25,10 +25,8 @@ use super::{
     sampling::Sampling,
     values::{KeyColumn, KeyValue},
 };
-use crate::{
-    audit::HashKey,
-    window::{PatternId, Window},
-};
+use crate::audit::HashKey;
+use cqlens_window::{PatternId, Window};
 use putting::Putting;
 use read::Read;
 

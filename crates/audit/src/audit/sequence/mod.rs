@@ -35,11 +35,11 @@ use crate::{
         exchange::{DecodedExchange, Exchange, Execution, NamedKeys, outcome::Outcome},
         statement::analysis::NamedTable,
     },
-    capture::{Clock, Moment},
     catalog::Live,
-    window::{PatternId, Sequences, Window},
 };
+use cqlens_capture::{Clock, Moment};
 use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
+use cqlens_window::{PatternId, Sequences, Window};
 
 use attention::{Attention, Look};
 

@@ -1,7 +1,7 @@
 //! The latest request of each key: what comes before a read, with which what comes after it is compared.
 
 use super::follow_ups::KeyedRequest;
-use crate::window::PatternId;
+use cqlens_window::PatternId;
 
 /// The latest request of a key, for 32,768 keys in half a MiB; a key that falls on the place of another one takes it.
 #[derive(Debug)]

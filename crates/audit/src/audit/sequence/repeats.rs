@@ -1,7 +1,7 @@
 //! Reads that the same actor sends again and again: the same statement with the same values, one after the other.
 
 use super::{follow_ups::KeyedRequest, recent::Recent};
-use crate::window::{RepeatedReads, Window};
+use cqlens_window::{RepeatedReads, Window};
 
 /// A read by its hashes.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +133,7 @@ impl RepeatFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::PatternId;
+    use cqlens_window::PatternId;
     use jiff::Timestamp;
 
     fn same(key: u64) -> SameRead {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
-use crate::window::{PairRoom, PatternId, Rewrites, Sequences, Window};
+use cqlens_window::{PairRoom, PatternId, Rewrites, Sequences, Window};
 
 /// Finds writes of what was read.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::{collections::hash_map::Entry, hash::Hash};
 
 use rustc_hash::FxHashMap;
 
-use crate::window::PatternId;
+use cqlens_window::PatternId;
 
 /// Which reads are remembered: of the cells of a second half go to the reads that come first, a quarter in equal parts to
 /// all patterns, and a quarter in equal parts to all actors. So neither a statement nor an application that has

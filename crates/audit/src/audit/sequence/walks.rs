@@ -11,10 +11,8 @@ use super::{
     follow_ups::KeyedRequest,
     values::{self, KeyColumn},
 };
-use crate::{
-    audit::{HashKey, count::bounded::BoundedMap, exchange::request_key::Mixer},
-    window::{BucketReads, BucketUnit, PatternId, Sequences, Window},
-};
+use crate::audit::{HashKey, count::bounded::BoundedMap, exchange::request_key::Mixer};
+use cqlens_window::{BucketReads, BucketUnit, PatternId, Sequences, Window};
 
 /// Finds reads of several buckets.
 #[derive(Debug)]

@@ -9,16 +9,14 @@ use cqlens_cql::{
 use cqlens_proto::message::{Value, Values};
 
 use crate::audit::statement::ids::{Ids, StatementId, TableId};
-use crate::{
-    catalog::{Live, PreparedStatement},
-    window::{PatternHead, PatternId},
-};
+use crate::catalog::{Live, PreparedStatement};
 use cqlens_cql::{cells::Cells, plan::Plan};
 use cqlens_cql::{
     footprint::Reason,
     plan::{ConstantTypes, Flag, Markers, StatementKind},
     schema::{Schema, TableName, is_system},
 };
+use cqlens_window::{PatternHead, PatternId};
 
 /// A statement under one version of the schema.
 #[derive(Debug)]

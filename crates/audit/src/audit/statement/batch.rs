@@ -13,8 +13,8 @@ use crate::audit::statement::{
     analysis::{Analysis, NamedTable, are_system},
     ids::{Ids, StatementId},
 };
-use crate::window::{PatternHead, PatternId};
 use cqlens_cql::plan::{Flag, StatementKind};
+use cqlens_window::{PatternHead, PatternId};
 
 /// The statements of a BATCH message, each once. A buffer that its owner reuses.
 #[derive(Debug, Default)]

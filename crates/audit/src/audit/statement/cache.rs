@@ -13,10 +13,8 @@ use crate::audit::statement::{
     batch::{BatchShape, Children, batch_analysis, batch_weight},
     ids::Ids,
 };
-use crate::{
-    catalog::{Live, PreparedStatement},
-    memory::{Part, Use},
-};
+use crate::catalog::{Live, PreparedStatement};
+use cqlens_capture::memory::{Part, Use};
 use cqlens_cql::footprint::Reason;
 
 /// Longer texts are analysed each time.

@@ -10,8 +10,8 @@ use std::{collections::HashMap, sync::Arc};
 use foldhash::fast::RandomState;
 use rustc_hash::FxHashMap;
 
-use crate::window::PatternId;
 use cqlens_cql::schema::TableName;
+use cqlens_window::PatternId;
 
 /// A statement, by its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

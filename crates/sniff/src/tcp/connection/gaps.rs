@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens_audit::capture::Moment;
+use cqlens_capture::Moment;
 use cqlens_proto::envelope::Direction;
 
 use super::{State, TcpConnection, opposite};

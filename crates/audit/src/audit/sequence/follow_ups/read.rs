@@ -1,10 +1,10 @@
 //! A read whose rows are remembered, and what follows it, until both are counted.
 
 use super::{KeyedRequest, Nanoseconds, REMEMBERED, ReadRows};
-use crate::{
-    audit::sequence::{NEXT_STEP, SOON, places::Place, recent_requests::Asker, result_columns::Columns},
-    window::{FollowedReads, PatternId, Sequences},
+use crate::audit::sequence::{
+    NEXT_STEP, SOON, places::Place, recent_requests::Asker, result_columns::Columns,
 };
+use cqlens_window::{FollowedReads, PatternId, Sequences};
 
 /// Patterns among the follow-ups of one read that are counted each.
 const MOST_LINKS: usize = 16;

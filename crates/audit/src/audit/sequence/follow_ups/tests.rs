@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::{
-    audit::sequence::{inside::Inside, result_columns::ResultColumn, values},
-    window::{Link, Sequences},
-};
+use crate::audit::sequence::{inside::Inside, result_columns::ResultColumn, values};
 use cqlens_cql::{schema::DataType, syntax::ast::NativeType};
 use cqlens_proto::message::{ResultMetadata, RowsContent};
+use cqlens_window::{Link, Sequences};
 use jiff::Timestamp;
 
 const ACTOR: u64 = 7;

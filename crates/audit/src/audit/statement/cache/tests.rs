@@ -6,7 +6,8 @@ use cqlens_proto::{
 };
 
 use super::*;
-use crate::{audit::statement::analysis::UNKNOWN_PREPARED, memory::Memory};
+use crate::audit::statement::analysis::UNKNOWN_PREPARED;
+use cqlens_capture::memory::Memory;
 use cqlens_cql::{footprint::Keys, plan::Markers, schema::Schema};
 
 /// What effects do.

@@ -1,0 +1,136 @@
+//! Rules on definitions: they need the schema and no traffic, so that they judge a file as well
+//! ([`super::lint`]).
+
+mod compact_storage;
+mod few_partitions;
+mod gc_grace_zero;
+mod many_tables;
+mod materialized_view_write;
+mod replication_factor;
+mod sasi_index;
+mod simple_strategy;
+mod ttl_without_windows;
+
+use super::{About, Findings, Rule, Severity, Threshold};
+use cqlens_cql::schema::{Column, DataType, Keyspace, OptionValue, Table, TableName, quote};
+
+pub(super) use compact_storage::CompactStorage;
+pub(super) use few_partitions::FewPartitions;
+pub(super) use gc_grace_zero::GcGraceZero;
+pub(super) use many_tables::ManyTables;
+pub(super) use materialized_view_write::MaterializedViewWrite;
+pub(super) use replication_factor::ReplicationFactor;
+pub(super) use sasi_index::SasiIndex;
+pub(super) use simple_strategy::SimpleStrategy;
+pub(super) use ttl_without_windows::TtlWithoutWindows;
+
+/// The group of these rules.
+pub(super) const GROUP: &str = "definitions";
+
+/// The name as CQL writes it.
+pub(super) fn in_cql(name: &TableName) -> String {
+    format!("{}.{}", quote(&name.keyspace), quote(&name.table))
+}
+
+/// How a table compacts: the class without its package; what servers take where a definition says nothing.
+pub(super) fn compaction(table: &Table) -> &str {
+    let class = match table.options.get("compaction") {
+        Some(OptionValue::Map(options)) => options.get("class").map(String::as_str),
+        _ => None,
+    };
+    class.map_or(SIZE_TIERED, |class| class.rsplit('.').next().unwrap_or(class))
+}
+
+pub(super) const SIZE_TIERED: &str = "SizeTieredCompactionStrategy";
+
+pub(super) const LEVELED: &str = "LeveledCompactionStrategy";
+
+pub(super) const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
+
+/// Whether the rows of a partition are in the order of time.
+fn is_time_series(table: &Table) -> bool {
+    let first = table.clustering().first();
+    first.is_some_and(|column| is_time(&column.data_type))
+}
+
+pub(super) fn is_time(data_type: &DataType) -> bool {
+    ["timestamp", "timeuuid", "date"].contains(&data_type.to_string().as_str())
+}
+
+/// How many partitions there can be of keys of these columns, where their types limit them.
+pub(super) fn most_partitions<'c>(columns: impl IntoIterator<Item = &'c Column>) -> Option<u64> {
+    let values = |column: &Column| match column.data_type.to_string().as_str() {
+        "boolean" => Some(2),
+        "tinyint" => Some(256_u64),
+        _ => None,
+    };
+    let mut columns = columns.into_iter();
+    columns.try_fold(1_u64, |all, column| all.checked_mul(values(column)?))
+}
+
+/// The class of the keyspace's replication, without its package.
+fn strategy(keyspace: &Keyspace) -> &str {
+    let class = keyspace.replication.get("class").map_or("", String::as_str);
+    class.rsplit('.').next().unwrap_or(class)
+}
+
+/// How many replicas each datacenter has; below an empty name those of a strategy that knows no datacenters.
+fn replicas(keyspace: &Keyspace) -> Vec<(&str, usize)> {
+    let counts = keyspace.replication.iter().filter(|(name, _)| *name != "class");
+    let count = |text: &str| text.split('/').next()?.trim().parse().ok();
+    counts
+        .filter_map(|(name, text)| {
+            let name = if name == "replication_factor" { "" } else { name };
+            Some((name, count(text)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod testing {
+    #![allow(clippy::unwrap_used)]
+    use crate::{Context, Finding, Rule, testing};
+    use cqlens_cql::schema::Schema;
+    use cqlens_window::Cluster;
+
+    /// What a rule finds in the definitions of a file.
+    pub(super) fn in_file(rule: &dyn Rule, cql: &str) -> Vec<Finding> {
+        in_cluster(rule, cql, &Cluster::default())
+    }
+
+    /// What a rule finds in the definitions of a cluster.
+    pub(super) fn in_cluster(rule: &dyn Rule, cql: &str, cluster: &Cluster) -> Vec<Finding> {
+        let keyspace =
+            "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};";
+        let text = match cql.contains("CREATE KEYSPACE") {
+            true => cql.to_owned(),
+            false => format!("{keyspace} {cql}"),
+        };
+        let schema = Schema::from_cql(&text).unwrap();
+        let window = testing::window([]);
+        let context = Context::new(&window, &schema, cluster).of_whole_schema();
+        testing::run_in(rule, &context).findings
+    }
+
+    /// A cluster with so many nodes in each datacenter.
+    pub(super) fn cluster(data_centers: &[(&str, usize)]) -> Cluster {
+        let named = |&(name, nodes): &(&str, usize)| (name.to_owned(), nodes);
+        Cluster {
+            nodes: Some(data_centers.iter().map(|(_, nodes)| nodes).sum()),
+            data_centers: data_centers.iter().map(named).collect(),
+            ..Cluster::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RULES;
+
+    #[test]
+    fn what_stands_here_is_in_the_group() {
+        let group = RULES.iter().filter(|rule| rule.about().group == GROUP);
+        assert_eq!(group.count(), 9);
+    }
+}

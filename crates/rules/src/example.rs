@@ -1,0 +1,279 @@
+//! What to write instead of a statement, where no definition would help: the finding's own statement, else the example of
+//! its rule.
+
+mod batch;
+mod level;
+mod timeout;
+mod write_time;
+
+use serde::Serialize;
+
+use super::{Context, Finding, Severity, figures, find};
+use cqlens_cql::{
+    schema::quote,
+    syntax::{
+        self,
+        ast::{Body, Selection},
+    },
+};
+use cqlens_window::Pattern;
+
+/// A way of doing it, and a better one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Example {
+    /// CQL as it is, or like it.
+    pub before: String,
+    /// What to write instead.
+    pub after: String,
+    /// Whether it speaks of the finding's own statement; else of tables that are invented.
+    pub own_statement: bool,
+}
+
+impl Example {
+    /// The words before `before`, and those before `after`.
+    pub fn words(&self) -> (&'static str, &'static str) {
+        match self.own_statement {
+            true => ("Instead of", "Write"),
+            false => ("For example, instead of", "Write"),
+        }
+    }
+}
+
+/// Gives findings without CQL of their own an example: of their statement where that can be written, else that of
+/// their rule, as far as they matter.
+pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.suggested_cql.is_empty())
+    {
+        let own = of_statement(finding, context).filter(|_| finding.severity >= Severity::Low);
+        finding.example = own.or_else(|| of_rule(finding).filter(|_| finding.severity >= Severity::Medium));
+    }
+}
+
+fn of_rule(finding: &Finding) -> Option<Example> {
+    let about = find(finding.rule)?.about();
+    Some(Example {
+        before: about.before.to_owned(),
+        after: about.after.to_owned(),
+        own_statement: false,
+    })
+}
+
+/// The costliest statement of the finding, and how it should be sent.
+fn of_statement(finding: &Finding, context: &Context<'_>) -> Option<Example> {
+    let pattern = context.window.patterns.get(finding.patterns.first()?)?;
+    let cql = format!("{};", pattern.head.cql);
+    // What changes is said in a comment where the text does not show it.
+    let (before, after) = match finding.rule {
+        "consistency-all" => (
+            format!("-- at consistency level ALL\n{cql}"),
+            format!("-- at consistency level LOCAL_QUORUM\n{cql}"),
+        ),
+        "unprepared-statement" => (
+            format!("-- parsed by the server each time\n{cql}"),
+            format!("-- prepared once when the application starts, then executed with values\n{cql}"),
+        ),
+        "unpaged-read" => (
+            format!("-- without a page size\n{cql}"),
+            format!("-- with a page size of 5000, page by page\n{cql}"),
+        ),
+        "retried-increment" => (
+            format!("-- marked as idempotent, or retried whatever it is\n{cql}"),
+            format!("-- marked as not idempotent: after a timeout the driver leaves it alone\n{cql}"),
+        ),
+        "select-star" => (cql, columns_of(pattern, context)?),
+        "unlogged-batch-multi-partition" | "batch-too-large" => (cql, batch::in_parts(pattern)?),
+        "future-timestamp" => write_time::kept(pattern, context)?,
+        "mixed-serial-consistency" => level::same_for_all(&patterns(finding, context))?,
+        "server-error" => level::with_replicas_down(&patterns(finding, context))?,
+        "timeouts" => timeout::of_less(&patterns(finding, context), context)?,
+        _ => return None,
+    };
+    Some(Example {
+        before,
+        after,
+        own_statement: true,
+    })
+}
+
+/// The statements of the finding, the costliest first.
+fn patterns<'w>(finding: &Finding, context: &Context<'w>) -> Vec<&'w Pattern> {
+    let ids = finding.patterns.iter();
+    ids.filter_map(|id| context.window.patterns.get(id)).collect()
+}
+
+/// The same read with the names of all columns: those that the application does not use are left out by its authors.
+fn columns_of(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
+    let statement = syntax::parse(&pattern.head.cql).ok()?;
+    let table = figures::definition(pattern, context.schema)?;
+    let (from, rest) = pattern.head.cql.split_once('*')?;
+    let is_whole =
+        matches!(&statement.body, Body::Select(select) if matches!(select.selection, Selection::All));
+    let columns: Vec<_> = table.columns.iter().map(|column| quote(&column.name)).collect();
+    is_whole.then(|| {
+        format!(
+            "-- of these, the columns that are used\n{from}{}{rest};",
+            columns.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        RULES, Settings, check,
+        testing::{amid, batch, read, window, write},
+    };
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+        schema::Schema,
+    };
+    use cqlens_window::{Cluster, Window};
+
+    const SHOP: &str =
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
+        CREATE TABLE shop.orders (id int PRIMARY KEY, total int);";
+
+    fn examples(window: &Window) -> Vec<(&'static str, bool, Option<Example>)> {
+        let (schema, cluster) = (Schema::from_cql(SHOP).unwrap(), Cluster::default());
+        let context = Context::new(window, &schema, &cluster);
+        let findings = check(&context, &Settings::whatever_the_load()).findings;
+        let of = |finding: Finding| (finding.rule, finding.suggested_cql.is_empty(), finding.example);
+        findings.into_iter().map(of).collect()
+    }
+
+    fn of_rule(window: &Window, rule: &str) -> (bool, Option<Example>) {
+        let mut all = examples(window).into_iter();
+        let (_, is_bare, example) = all.find(|(of, ..)| *of == rule).unwrap();
+        (is_bare, example)
+    }
+
+    #[test]
+    fn a_habit_is_shown_with_the_finding_s_own_statement() {
+        let mut at_all = read(
+            "SELECT total FROM shop.orders WHERE id = ?",
+            &[],
+            PartitionClass::Single,
+            90_000,
+        );
+        at_all.consistency = [("ALL".to_owned(), 90_000)].into();
+        let (is_bare, example) = of_rule(&window([at_all]), "consistency-all");
+        let example = example.unwrap();
+        assert!(is_bare && example.own_statement);
+        assert_eq!(
+            example.after,
+            "-- at consistency level LOCAL_QUORUM\nSELECT total FROM shop.orders WHERE id = ?;"
+        );
+    }
+
+    #[test]
+    fn failures_are_shown_with_the_finding_s_own_statement() {
+        let read = |cql| read(cql, &[Flag::InPartitionKey], PartitionClass::Multi, 100);
+        let write = |cql, kind| write(cql, kind, &[], 100);
+        let mut at_all = read("SELECT total FROM shop.orders WHERE id = ?");
+        at_all.consistency = [("ALL".to_owned(), 100)].into();
+        (0..20).for_each(|_| at_all.count_error(0x1000));
+        let mut claim = write(
+            "INSERT INTO shop.orders (id) VALUES (?) IF NOT EXISTS",
+            StatementKind::Insert,
+        );
+        for level in ["SERIAL", "LOCAL_SERIAL"] {
+            claim.count_serial_consistency(level, 50);
+        }
+        for (rule, pattern, after) in [
+            (
+                "batch-too-large",
+                batch(&[], 30, 100),
+                "INSERT INTO shop.orders (id) VALUES (?);",
+            ),
+            (
+                "future-timestamp",
+                write(
+                    "INSERT INTO shop.orders (id) VALUES (?) USING TIMESTAMP ?",
+                    StatementKind::Insert,
+                ),
+                "INSERT INTO shop.orders (id) VALUES (?);",
+            ),
+            ("mixed-serial-consistency", claim, "in all requests"),
+            (
+                "retried-increment",
+                write(
+                    "UPDATE shop.hits SET n = n + ? WHERE id = ?",
+                    StatementKind::Update,
+                ),
+                "leaves it alone\nUPDATE shop.hits SET n = n + ? WHERE id = ?;",
+            ),
+            ("server-error", at_all, "LOCAL_QUORUM"),
+            (
+                "timeouts",
+                read("SELECT total FROM shop.orders WHERE id IN ?"),
+                "SELECT total FROM shop.orders WHERE id = ?;",
+            ),
+        ] {
+            let window = window([pattern]);
+            let (schema, cluster) = (Schema::from_cql(SHOP).unwrap(), Cluster::default());
+            let context = Context::new(&window, &schema, &cluster);
+            let (&id, pattern) = window.patterns.first_key_value().unwrap();
+            let about = find(rule).unwrap().about();
+            let mut grave = [Finding::on(about, Severity::High, (id, pattern), &context)];
+            put(&mut grave, &context);
+            let example = grave[0].example.as_ref().unwrap();
+            assert!(example.own_statement, "{rule}");
+            assert!(example.before.contains(&pattern.head.cql), "{rule}: {example:?}");
+            assert!(example.after.contains(after), "{rule}: {example:?}");
+        }
+    }
+
+    /// Whether there is a statement in it, or a command line where the rule is of one.
+    fn says_something(text: &str) -> bool {
+        let mut statements = syntax::statements(text);
+        statements.any(|(_, statement)| statement.is_ok())
+    }
+
+    #[test]
+    fn every_rule_that_may_be_grave_has_a_statement_before_and_after() {
+        let window = window([]);
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        for rule in RULES {
+            let mut grave = [Finding::on_definition(rule.about(), Severity::High, &context)];
+            put(&mut grave, &context);
+            let [finding] = grave;
+            let example = finding.example.unwrap();
+            let (before, after) = (&example.before, &example.after);
+            assert_ne!(before, after, "{}", finding.rule);
+            assert!(says_something(before), "{}: {before}", finding.rule);
+            assert!(says_something(after), "{}: {after}", finding.rule);
+        }
+    }
+
+    #[test]
+    fn an_unlogged_batch_becomes_its_statements() {
+        let mut pattern = batch(&[Flag::UnloggedBatch], 30, 90_000);
+        pattern.head.cql = "BEGIN UNLOGGED BATCH INSERT INTO shop.orders (id) VALUES (?); \
+                            INSERT INTO shop.orders (id) VALUES (?); APPLY BATCH"
+            .to_owned();
+        let (_, example) = of_rule(&amid([pattern]), "unlogged-batch-multi-partition");
+        let after = example.unwrap().after;
+        assert!(
+            after.ends_with("partition\nINSERT INTO shop.orders (id) VALUES (?);"),
+            "{after}"
+        );
+    }
+
+    #[test]
+    fn what_only_its_rule_can_show_is_an_example_and_no_suggestion() {
+        let cql = "SELECT total FROM shop.nowhere WHERE status = ? ALLOW FILTERING";
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        let window = amid([read(cql, &flags, PartitionClass::Scan, 90_000)]);
+        let (is_bare, example) = of_rule(&window, "allow-filtering");
+        let example = example.unwrap();
+        assert!(is_bare && !example.own_statement);
+        assert!(example.before.contains("ALLOW FILTERING"));
+    }
+}

@@ -1,0 +1,420 @@
+//! Tables whose writes are lightweight transactions for the most part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{About, Findings, Severity, Threshold, user_writes};
+use crate::{
+    Context, Finding, Rule, application, error_code,
+    figures::{often, share, table, user_patterns},
+    severity::Impact,
+};
+use cqlens_cql::plan::Flag;
+use cqlens_window::{Distribution, Pattern, PatternId, number};
+
+pub(crate) struct LwtHeavy;
+
+impl Rule for LwtHeavy {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut tables = by_table(context);
+        tables.retain(|_, writes| !writes.conditional.is_empty());
+        let serial_reads = serial_reads(context);
+        let conditional = tables
+            .values()
+            .flat_map(|writes| writes.conditional.iter().copied());
+        for (application, patterns) in application::by_application(conditional) {
+            let names: BTreeSet<_> = patterns.iter().map(|(_, pattern)| table(pattern)).collect();
+            let written = names.iter().filter_map(|name| tables.get(name));
+            let mut all = ConditionalWrites::default();
+            let mut each = Severity::Info;
+            for writes in written {
+                each = each.max(writes.each(found));
+                all.merge(writes);
+            }
+            all.conditional = patterns;
+            let impact = all.conditional.iter();
+            // Who writes on a condition has chosen to: what it costs is worth a plan, what fails is wrong.
+            let at_most = match each {
+                Severity::Info => Severity::Info,
+                _ => Severity::Medium,
+            };
+            let impact = impact.fold(Impact::each(each).at_most(at_most), |impact, (_, pattern)| {
+                impact.of(pattern).failed(timed_out(pattern), pattern.count)
+            });
+            let severity = context.severity(found, &impact);
+            found.push(finding(
+                found,
+                severity,
+                (&application, all),
+                (&serial_reads, context),
+            ));
+        }
+    }
+}
+
+/// What writes some tables: conditional patterns, and the numbers of both kinds.
+#[derive(Default)]
+struct ConditionalWrites<'a> {
+    conditional: Vec<(PatternId, &'a Pattern)>,
+    conditional_count: u64,
+    plain_count: u64,
+    conditional_latency: Distribution,
+    plain_latency: Distribution,
+}
+
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<String, ConditionalWrites<'a>> {
+    let mut tables: BTreeMap<String, ConditionalWrites<'_>> = BTreeMap::new();
+    for (id, pattern) in user_writes(context) {
+        let writes = tables.entry(table(pattern)).or_default();
+        if pattern.is(Flag::Lwt) {
+            writes.conditional.push((id, pattern));
+            writes.conditional_count += pattern.count;
+            writes.conditional_latency.merge(&pattern.latency_us);
+        } else {
+            writes.plain_count += pattern.count;
+            writes.plain_latency.merge(&pattern.latency_us);
+        }
+    }
+    tables
+}
+
+impl ConditionalWrites<'_> {
+    /// How bad one execution is: by how much of the table's writes works by consensus.
+    fn each(&self, found: &Findings<'_>) -> Severity {
+        if self.share() < found.threshold(&ABOUT, &SOME_SHARE) {
+            Severity::Info
+        } else if self.share() < found.threshold(&ABOUT, &MOST_SHARE) {
+            Severity::Low
+        } else {
+            Severity::Medium
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.conditional_count += other.conditional_count;
+        self.plain_count += other.plain_count;
+        self.conditional_latency.merge(&other.conditional_latency);
+        self.plain_latency.merge(&other.plain_latency);
+    }
+
+    fn share(&self) -> f64 {
+        share(self.conditional_count, self.conditional_count + self.plain_count)
+    }
+}
+
+fn finding(
+    found: &Findings<'_>,
+    severity: Severity,
+    (application, writes): (&str, ConditionalWrites<'_>),
+    (serial_reads, context): (&BTreeMap<String, u64>, &Context<'_>),
+) -> Finding {
+    let name = application::tables(&writes.conditional);
+    let conditional_share = writes.share();
+    let (conditional, plain) = (&writes.conditional_latency, &writes.plain_latency);
+    let mut title = format!(
+        "{} of the writes to {name} are lightweight transactions{}",
+        number::percent(conditional_share),
+        often(writes.conditional_count, context.watch_application(application))
+    );
+    if !conditional.is_empty() && !plain.is_empty() {
+        let times = conditional.mean() / plain.mean().max(1.0);
+        title += &format!(
+            "; they take {} times as long as the others",
+            number::decimal(times)
+        );
+    }
+    let on = (application, writes.conditional);
+    let mut finding = application::finding(&ABOUT, severity, on, context).title(title);
+    for (p50, p99, latency) in [
+        ("plain_latency_p50_us", "plain_latency_p99_us", plain),
+        (
+            "conditional_latency_p50_us",
+            "conditional_latency_p99_us",
+            conditional,
+        ),
+    ] {
+        if !latency.is_empty() {
+            finding = finding
+                .first(p99, latency.quantile(0.99))
+                .first(p50, latency.quantile(0.5));
+        }
+    }
+    let serial_reads = of_tables(serial_reads, &finding, context);
+    if serial_reads > 0 {
+        finding = finding.first("serial_reads", serial_reads);
+    }
+    let timeouts = sum(&finding, context, timed_out);
+    if timeouts > 0 {
+        let of_all = share(timeouts, writes.conditional_count);
+        if of_all >= found.threshold(&ABOUT, &MANY_TIMEOUTS) {
+            finding.title += &format!("; {} timed out", number::percent(of_all));
+        }
+        finding = finding.first("conditional_writes_timed_out", timeouts);
+    }
+    // The row was there already, or another client was first.
+    let failed = sum(&finding, context, |pattern| pattern.not_applied);
+    if failed > 0 {
+        let of_all = share(failed, writes.conditional_count);
+        if of_all >= found.threshold(&ABOUT, &MANY_NOT_APPLIED) {
+            finding.title += &format!("; the condition failed for {}", number::percent(of_all));
+        }
+        finding = finding.first("not_applied", failed);
+    }
+    finding
+        .first("plain_writes", writes.plain_count)
+        .first("conditional_writes", writes.conditional_count)
+        .first("conditional_share", conditional_share)
+}
+
+/// What is counted of the conditional writes of the finding, together.
+fn sum(finding: &Finding, context: &Context<'_>, of: impl Fn(&Pattern) -> u64) -> u64 {
+    let patterns = finding
+        .patterns
+        .iter()
+        .filter_map(|id| context.window.patterns.get(id));
+    patterns.map(of).sum()
+}
+
+/// Rounds that were not decided in time: of a conditional write a WRITE_TIMEOUT is one of its consensus or of its
+/// commit, and nobody knows whether it was applied.
+fn timed_out(pattern: &Pattern) -> u64 {
+    let codes = [error_code::WRITE_TIMEOUT, error_code::CAS_WRITE_UNKNOWN];
+    codes
+        .iter()
+        .filter_map(|code| pattern.error_codes.get(code))
+        .sum()
+}
+
+/// Reads at a serial level, by the table as a title has it.
+fn serial_reads(context: &Context<'_>) -> BTreeMap<String, u64> {
+    let serial = |pattern: &Pattern| -> u64 {
+        let levels = ["SERIAL", "LOCAL_SERIAL"];
+        levels
+            .iter()
+            .filter_map(|level| pattern.consistency.get(*level))
+            .sum()
+    };
+    let mut tables = BTreeMap::new();
+    for (_, pattern) in user_patterns(context).filter(|(_, pattern)| pattern.head.kind.is_read()) {
+        *tables.entry(table(pattern)).or_default() += serial(pattern);
+    }
+    tables
+}
+
+/// Those of the tables that the finding's patterns write.
+fn of_tables(serial_reads: &BTreeMap<String, u64>, finding: &Finding, context: &Context<'_>) -> u64 {
+    let patterns = finding.patterns.iter();
+    let patterns = patterns.filter_map(|id| context.window.patterns.get(id));
+    let written: BTreeSet<_> = patterns.map(table).collect();
+    written.iter().filter_map(|table| serial_reads.get(table)).sum()
+}
+
+const MANY_NOT_APPLIED: Threshold = Threshold {
+    name: "many_not_applied",
+    unit: "of the conditions",
+    default: 0.1,
+    origin: "\
+        cqlens default: a tenth of the rounds change nothing, which is contention or a check before a write",
+};
+
+const MANY_TIMEOUTS: Threshold = Threshold {
+    name: "many_timeouts",
+    unit: "of the conditional writes",
+    default: 0.001,
+    origin: "`failed_share_medium` of all severities: one in a thousand",
+};
+
+const SOME_SHARE: Threshold = Threshold {
+    name: "some_share",
+    unit: "of the table's writes",
+    default: 0.1,
+    origin: "cqlens default: below a tenth they are exceptions, such as claiming a name",
+};
+
+const MOST_SHARE: Threshold = Threshold {
+    name: "most_share",
+    unit: "of the table's writes",
+    default: 0.5,
+    origin: "cqlens default: from half of the writes on, the table works by consensus",
+};
+
+const ABOUT: About = About {
+    id: "lwt-heavy",
+    group: "writes",
+    summary: "A large part of a table's writes are lightweight transactions.",
+    why: "\
+        A conditional write runs Paxos: four round trips between coordinator and replicas, or two with Paxos \
+        v2 (4.1), a read of the row and three writes of Paxos state on each replica, where a plain write \
+        needs one round trip and one write. Concurrent conditional writes to one partition exclude each \
+        other and are retried after a random pause, so contention multiplies the cost.",
+    fix: "\
+        Keep IF for values that must be unique or must not be lost, such as a claimed name. If the key is a \
+        generated id (a UUID), write without a condition; if the last write may win, let it; if values are \
+        added up, write events and sum them on reading.",
+    before: "INSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?) IF NOT EXISTS;",
+    after: "\
+        -- id is a UUID generated by the client\nINSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, \
+        ?);",
+    severity: "\
+        By the share of a table's writes: info below `some_share`, low from there, medium from `most_share`; \
+        never more whatever the cost, unless rounds time out, which count as failures. The tables of one \
+        application are one finding. The title mentions failed conditions from `many_not_applied`, and \
+        timeouts from `many_timeouts`.",
+    thresholds: &[SOME_SHARE, MOST_SHARE, MANY_NOT_APPLIED, MANY_TIMEOUTS],
+    needs: "The statements' texts; their latencies, to compare conditional writes with plain ones.",
+    source: "\
+        Data Modeling in Cassandra, the pathology lab: lightweight transactions are several times slower; \
+        Cassandra class `StorageProxy.cas`; CEP-14",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{amid, run, window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    fn conditional(times: u64) -> Pattern {
+        let cql = "INSERT INTO shop.orders (id, placed) VALUES (?, ?) IF NOT EXISTS";
+        let mut pattern = write(cql, StatementKind::Insert, &[Flag::Lwt], times);
+        pattern.latency_us = Distribution::default();
+        pattern.latency_us.record_n(8_000, times);
+        pattern
+    }
+
+    fn plain(times: u64) -> Pattern {
+        write(
+            "INSERT INTO shop.orders (id, placed) VALUES (?, ?)",
+            StatementKind::Insert,
+            &[],
+            times,
+        )
+    }
+
+    fn severity(patterns: impl IntoIterator<Item = Pattern>) -> Option<Severity> {
+        let judgement = run(&LwtHeavy, &amid(patterns));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_share_of_the_writes() {
+        assert_eq!(severity([conditional(100), plain(901)]), Some(Severity::Info));
+        assert_eq!(severity([conditional(100), plain(900)]), Some(Severity::Low));
+        assert_eq!(severity([conditional(100), plain(100)]), Some(Severity::Medium));
+        let idle = run(&LwtHeavy, &window([conditional(59)]));
+        assert_eq!(idle.findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_table_of_locks_is_medium_however_much_it_is_used_and_high_where_rounds_time_out() {
+        let judged = |timeouts: u64| {
+            let mut lock = conditional(10_000);
+            (0..timeouts).for_each(|_| lock.count_error(error_code::WRITE_TIMEOUT));
+            // All that the cluster does.
+            run(&LwtHeavy, &window([lock])).findings[0].severity
+        };
+        assert_eq!(judged(0), Severity::Medium);
+        assert_eq!(judged(99), Severity::Medium);
+        assert_eq!(judged(100), Severity::High);
+    }
+
+    #[test]
+    fn the_tables_of_an_application_are_one_finding() {
+        let tables = ["locks", "leases", "claims", "names", "slots", "tokens", "owners"];
+        let patterns = tables.map(|table| {
+            let mut pattern = conditional(100);
+            pattern.head.table = Some(table.to_owned());
+            pattern
+                .clients
+                .insert("leader-election (gocql) 10.0.0.1".to_owned(), 100);
+            pattern
+        });
+        let judgement = run(&LwtHeavy, &window(patterns));
+        let titles: Vec<_> = judgement.findings.iter().map(|finding| &finding.title).collect();
+        assert_eq!(
+            titles,
+            ["100 % of the writes to 7 tables are lightweight transactions, 12 a minute"]
+        );
+    }
+
+    #[test]
+    fn the_title_puts_their_latency_beside_plain_writes() {
+        let judgement = run(&LwtHeavy, &window([conditional(60), plain(20)]));
+        let finding = &judgement.findings[0];
+        assert!(
+            finding.title.starts_with(
+                "75 % of the writes to `shop.orders` are lightweight transactions, 1 a minute; they take 4"
+            ),
+            "{}",
+            finding.title
+        );
+        assert_eq!(finding.evidence[0], ("conditional_share", 0.75.into()));
+        assert_eq!(finding.table.as_deref(), Some("orders"));
+    }
+
+    #[test]
+    fn conditions_that_do_not_hold_are_told_where_there_are_many() {
+        let title = |not_applied| {
+            let mut pattern = conditional(100);
+            pattern.not_applied = not_applied;
+            run(&LwtHeavy, &amid([pattern])).findings[0].title.clone()
+        };
+        assert!(
+            title(40).ends_with("; the condition failed for 40 %"),
+            "{}",
+            title(40)
+        );
+        assert!(!title(5).contains("condition failed"));
+    }
+
+    #[test]
+    fn rounds_that_time_out_and_reads_at_serial_are_told() {
+        let judged = |timeouts: u64| {
+            let mut claim = conditional(1_000);
+            (0..timeouts).for_each(|_| claim.count_error(error_code::WRITE_TIMEOUT));
+            let table = claim.head.table.clone().unwrap_or_default();
+            let keyspace = claim.head.keyspace.clone().unwrap_or_default();
+            let cql = format!("SELECT v FROM {keyspace}.{table} WHERE id = ?");
+            let mut read = crate::testing::read(&cql, &[], cqlens_cql::footprint::PartitionClass::Single, 30);
+            read.count_consistency("SERIAL", 30);
+            run(&LwtHeavy, &amid([claim, read])).findings.remove(0)
+        };
+        let finding = judged(20);
+        assert!(finding.title.ends_with("; 2.0 % timed out"), "{}", finding.title);
+        let told = |name: &str| {
+            let mut evidence = finding.evidence.iter();
+            evidence
+                .find(|(told, _)| *told == name)
+                .and_then(|(_, value)| value.as_u64())
+        };
+        assert_eq!(told("conditional_writes_timed_out"), Some(20));
+        assert_eq!(told("serial_reads"), Some(30));
+        assert!(!judged(0).title.contains("timed out"));
+    }
+
+    #[test]
+    fn plain_writes_and_other_tables_are_fine() {
+        assert_eq!(severity([plain(1_000_000)]), None);
+        let other = write(
+            "INSERT INTO shop.names (n) VALUES (?)",
+            StatementKind::Insert,
+            &[],
+            1_000_000,
+        );
+        let beside = run(&LwtHeavy, &window([conditional(100), other]));
+        assert!(
+            beside.findings[0]
+                .title
+                .starts_with("100 % of the writes to `shop.orders`")
+        );
+    }
+
+    #[test]
+    fn drivers_own_statements_are_not_judged() {
+        let mut system = conditional(1_000);
+        system.head.system = true;
+        assert_eq!(severity([system]), None);
+    }
+}

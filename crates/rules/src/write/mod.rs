@@ -1,0 +1,111 @@
+//! Rules on writes: batches, conditions, and what makes replicas read before they write.
+
+mod batch_too_large;
+mod counter_batch;
+mod growing_collection;
+mod large_mutation;
+mod list_modification;
+mod logged_batch_multi_partition;
+mod lwt_heavy;
+mod mixed_conditional_writes;
+mod overwriting_insert;
+mod retried_increment;
+mod unlogged_batch_multi_partition;
+
+use super::{
+    About, Finding, Findings, Severity, Threshold,
+    figures::{table, user_writes},
+    severity::Impact,
+};
+use crate::Context;
+use cqlens_cql::plan::{Flag, StatementKind};
+use cqlens_window::{Pattern, PatternId, number};
+
+pub(super) use batch_too_large::BatchTooLarge;
+pub(super) use counter_batch::CounterBatch;
+pub(super) use growing_collection::GrowingCollection;
+pub(super) use large_mutation::LargeMutation;
+pub(super) use list_modification::ListModification;
+pub(super) use logged_batch_multi_partition::LoggedBatchMultiPartition;
+pub(super) use lwt_heavy::LwtHeavy;
+pub(super) use mixed_conditional_writes::MixedConditionalWrites;
+pub(super) use overwriting_insert::OverwritingInsert;
+pub(super) use retried_increment::RetriedIncrement;
+pub(super) use unlogged_batch_multi_partition::UnloggedBatchMultiPartition;
+
+/// The application's own batches.
+fn user_batches<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    user_writes(context).filter(|(_, pattern)| pattern.head.kind == StatementKind::Batch)
+}
+
+/// The tables of a batch as a title writes them.
+fn written_tables(pattern: &Pattern) -> String {
+    if pattern.is(Flag::SeveralTables) {
+        format!("{} and other tables", table(pattern))
+    } else {
+        table(pattern)
+    }
+}
+
+/// The finding with the partitions of a batch as its first numbers.
+fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
+    finding
+        .first("partitions_max", pattern.partitions.max())
+        .first("partitions_p99", pattern.partitions.quantile(0.99))
+        .first("partitions_p50", pattern.partitions.quantile(0.5))
+        .first("request_p99_bytes", pattern.request_bytes.quantile(0.99))
+}
+
+/// `12 partitions (p99)`.
+fn partitions(pattern: &Pattern) -> String {
+    let partitions = &pattern.partitions;
+    let p99 = if partitions.count() > 1 { " (p99)" } else { "" };
+    format!(
+        "{}{p99}",
+        number::plural(partitions.quantile(0.99), "partition", "partitions")
+    )
+}
+
+/// The severity of batches over several partitions, by their number at p99; none for one.
+///
+/// The rule's thresholds must hold [`MEDIUM_PARTITIONS`] and [`HIGH_PARTITIONS`].
+fn by_partitions(
+    found: &Findings<'_>,
+    about: &About,
+    pattern: &Pattern,
+    context: &Context<'_>,
+    lowest: Severity,
+) -> Option<Severity> {
+    let p99 = pattern.partitions.quantile(0.99);
+    if p99 <= 1 {
+        return None;
+    }
+    let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold);
+    let severity = if reached(&HIGH_PARTITIONS) {
+        Severity::High
+    } else if reached(&MEDIUM_PARTITIONS) {
+        Severity::Medium
+    } else {
+        lowest
+    };
+    // The tables of one fact, written together: right, whatever part of the load it is.
+    if severity == Severity::Info {
+        return Some(severity);
+    }
+    Some(context.severity(found, &Impact::each(severity).of(pattern)))
+}
+
+const MEDIUM_PARTITIONS: Threshold = Threshold {
+    name: "medium_partitions",
+    unit: "partitions at p99",
+    default: 10.0,
+    origin: "`unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml: 10",
+};
+
+const HIGH_PARTITIONS: Threshold = Threshold {
+    name: "high_partitions",
+    unit: "partitions at p99",
+    default: 50.0,
+    origin: "\
+        cqlens default: five times Cassandra's warning threshold; Cassandra has no threshold for refusing",
+};

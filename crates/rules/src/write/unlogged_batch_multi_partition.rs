@@ -1,0 +1,115 @@
+//! Unlogged batches over several partitions: batches for speed, which they do not give.
+
+use super::{
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
+    with_partitions, written_tables,
+};
+use crate::{Context, Finding, Rule, figures::often};
+use cqlens_cql::plan::Flag;
+use cqlens_window::{Pattern, PatternId};
+
+pub(crate) struct UnloggedBatchMultiPartition;
+
+impl Rule for UnloggedBatchMultiPartition {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // Counters cannot be in a logged batch: theirs are judged by themselves.
+        let is_its = |pattern: &Pattern| pattern.is(Flag::UnloggedBatch) && !pattern.is(Flag::Counter);
+        for (id, pattern) in user_batches(context).filter(|(_, pattern)| is_its(pattern)) {
+            if let Some(severity) = by_partitions(found, &ABOUT, pattern, context, Severity::Low) {
+                found.push(finding(severity, id, pattern, context));
+            }
+        }
+    }
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
+    let title = format!(
+        "Unlogged batches write {} of {}{}",
+        partitions(pattern),
+        written_tables(pattern),
+        often(pattern.count, context.watch(pattern))
+    );
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    let finding = with_partitions(finding, pattern);
+    if pattern.is(Flag::SeveralTables) && severity < Severity::Medium {
+        return finding.advice(
+            "If the tables hold the same data, use a logged batch: an unlogged one may write some of them \
+             and not the others. If not, send the statements separately.",
+        );
+    }
+    finding
+}
+
+const ABOUT: About = About {
+    id: "unlogged-batch-multi-partition",
+    group: "writes",
+    summary: "An unlogged batch writes several partitions.",
+    why: "The coordinator splits the batch and sends each partition's writes to its replicas, as the driver \
+        would have done, but alone and over an extra hop, and it responds when the slowest is done. While \
+        separate statements spread over all nodes, a single node coordinates the whole batch. If it fails, \
+        the client does not know which part was written and has to send all of it again.",
+    fix: "Send the statements separately, prepared, several at a time; the driver sends each to a replica. \
+        Batch only writes to one partition, which become a single mutation.",
+    before: "BEGIN UNLOGGED BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n\
+             APPLY BATCH;",
+    after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
+    severity: "By the partitions per batch at p99: nothing for one; low from two on, medium from \
+        `medium_partitions`, high from `high_partitions`.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
+    needs: "Bound values and the tables' schemas, to count distinct partitions.",
+    source: "Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
+        CASSANDRA-11529); Data Modeling in Cassandra, the pathology lab: batches for speed",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{amid, batch, run, window};
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&UnloggedBatchMultiPartition, &amid([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_rises_with_the_number_of_partitions() {
+        let of = |partitions| severity(batch(&[Flag::UnloggedBatch], partitions, 60));
+        assert_eq!(of(2), Some(Severity::Low));
+        assert_eq!(of(9), Some(Severity::Low));
+        assert_eq!(of(10), Some(Severity::Medium));
+        assert_eq!(of(50), Some(Severity::High));
+    }
+
+    #[test]
+    fn one_partition_is_fine_and_so_are_logged_and_counter_batches_here() {
+        assert_eq!(severity(batch(&[Flag::UnloggedBatch], 1, 1_000_000)), None);
+        assert_eq!(severity(batch(&[Flag::LoggedBatch], 50, 60)), None);
+        assert_eq!(
+            severity(batch(&[Flag::UnloggedBatch, Flag::Counter], 50, 60)),
+            None
+        );
+    }
+
+    #[test]
+    fn over_several_tables_it_may_have_been_meant_to_be_atomic() {
+        let flags = [Flag::UnloggedBatch, Flag::SeveralTables];
+        let judgement = run(&UnloggedBatchMultiPartition, &window([batch(&flags, 2, 60)]));
+        let finding = &judgement.findings[0];
+        assert!(finding.advice.contains("use a logged batch"));
+        assert_eq!(
+            finding.title,
+            "Unlogged batches write 2 partitions (p99) of `shop.orders` and other tables, 1 a minute"
+        );
+    }
+
+    #[test]
+    fn drivers_own_statements_are_not_judged() {
+        let mut system = batch(&[Flag::UnloggedBatch], 50, 60);
+        system.head.system = true;
+        assert_eq!(severity(system), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Memory that sketches take as they grow, counted where it happens: so that nobody has to measure them again
+//! and again.
+
+use std::{cell::Cell, fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+
+thread_local! {
+    static GROWN: Cell<u64> = const { Cell::new(0) };
+    static LIMIT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Counts `bytes` more. Callers are on cold paths: a sketch grows a few times in its life.
+pub(crate) fn grow(bytes: usize) {
+    GROWN.set(GROWN.get().saturating_add(bytes as u64));
+}
+
+/// Bytes by which this thread has made sketches grow since this was asked last. What they have given back is
+/// still in it.
+#[inline]
+pub(crate) fn take() -> u64 {
+    GROWN.replace(0)
+}
+
+/// Counts what a document makes of `bytes`.
+///
+/// # Errors
+/// More than [`within`] allows.
+pub(crate) fn charge<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
+    grow(bytes);
+    if GROWN.get() > LIMIT.get() {
+        return Err(E::custom("it unpacks to more memory than is allowed"));
+    }
+    Ok(())
+}
+
+/// Runs `read`, in which [`charge`] allows `bytes` altogether.
+pub(crate) fn within<T>(bytes: u64, read: impl FnOnce() -> T) -> T {
+    let (grown, limit) = (GROWN.replace(0), LIMIT.replace(bytes));
+    let done = read();
+    LIMIT.set(limit);
+    GROWN.set(grown);
+    done
+}
+
+/// Reads a map, each entry charged.
+///
+/// # Errors
+/// Entries that are none, or too many of them.
+pub(crate) fn map<'de, D, M, K, V>(deserializer: D) -> Result<M, D::Error>
+where
+    D: Deserializer<'de>,
+    M: Default + IntoIterator<Item = (K, V)> + Extend<(K, V)>,
+    K: Deserialize<'de>,
+    V: Deserialize<'de>,
+{
+    struct Entries<M, K, V>(PhantomData<(M, K, V)>);
+
+    impl<'de, M, K, V> Visitor<'de> for Entries<M, K, V>
+    where
+        M: Default + IntoIterator<Item = (K, V)> + Extend<(K, V)>,
+        K: Deserialize<'de>,
+        V: Deserialize<'de>,
+    {
+        type Value = M;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut stored: A) -> Result<M, A::Error> {
+            let mut map = M::default();
+            while let Some(entry) = stored.next_entry()? {
+                charge(size_of::<(K, V)>() + PER_ENTRY)?;
+                map.extend([entry]);
+            }
+            Ok(map)
+        }
+    }
+
+    deserializer.deserialize_map(Entries(PhantomData))
+}
+
+/// What an entry of a map takes beside itself, its name included.
+pub(crate) const PER_ENTRY: usize = 48;
