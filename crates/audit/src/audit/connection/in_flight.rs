@@ -1,6 +1,7 @@
 //! Requests that wait for their responses.
 
-use cqlens_proto::envelope::{Envelope, StreamId};
+use bytes::Bytes;
+use cqlens_proto::envelope::{Envelope, Header, StreamId};
 use rustc_hash::FxHashMap;
 
 use crate::audit::connection::budget::Budget;
@@ -27,6 +28,37 @@ pub(crate) struct PendingRequest {
     pub(crate) keyspace_changes: u64,
     /// Whether its bytes are its own, and not a part of what the data path read into.
     pub(crate) is_detached: bool,
+    /// Above 0 where this is no request, but stands for several that are in flight with one stream id: of so many responses
+    /// nobody knows which of them they belong to.
+    pub(crate) responses_owed: u32,
+}
+
+impl PendingRequest {
+    /// What stands for requests with this stream id, for which so many responses come.
+    pub(crate) fn stand_in(header: Header, at: Moment, responses_owed: u32) -> Self {
+        Self {
+            request: Envelope {
+                header,
+                body: Bytes::new(),
+            },
+            request_len: 0,
+            at,
+            keyspace_changes: 0,
+            is_detached: true,
+            responses_owed,
+        }
+    }
+
+    /// Whether this stands for others.
+    #[inline]
+    pub(crate) fn is_stand_in(&self) -> bool {
+        self.responses_owed > 0
+    }
+
+    /// How many responses come for it.
+    pub(crate) fn responses(&self) -> u32 {
+        self.responses_owed.max(1)
+    }
 }
 
 /// The requests of one connection that wait, by stream id.
@@ -78,7 +110,7 @@ impl InFlight {
         let bytes = weight(&pending.request);
         self.bytes += bytes;
         self.budget.take(bytes);
-        self.len += 1;
+        self.len += usize::from(!pending.is_stand_in());
         let stream = pending.request.header.stream_id;
         let before = match dense_index(stream) {
             Some(index) => {
@@ -104,6 +136,16 @@ impl InFlight {
         removed
     }
 
+    /// Forgets what stands for requests with one stream id: of their responses some may have been left out.
+    #[cold]
+    pub(crate) fn forget_stand_ins(&mut self) {
+        let dense = self.dense.iter_mut();
+        let dense = dense.filter_map(|place| place.take_if(|pending| pending.is_stand_in()));
+        let sparse = self.sparse.extract_if(|_, pending| pending.is_stand_in());
+        let forgotten: Vec<_> = dense.chain(sparse.map(|(_, pending)| pending)).collect();
+        forgotten.iter().for_each(|pending| self.free(Some(pending)));
+    }
+
     /// Takes all requests that `is_wanted` says.
     pub(crate) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<PendingRequest> {
         let dense = self.dense.iter_mut();
@@ -123,7 +165,7 @@ impl InFlight {
     fn free(&mut self, pending: Option<&PendingRequest>) {
         if let Some(pending) = pending {
             let bytes = weight(&pending.request);
-            self.len -= 1;
+            self.len -= usize::from(!pending.is_stand_in());
             self.bytes -= bytes;
             self.budget.give_back(bytes);
         }
@@ -163,6 +205,7 @@ mod tests {
             at: Moment::from_unix_nanoseconds(0),
             keyspace_changes: 0,
             is_detached: false,
+            responses_owed: 0,
         }
     }
 

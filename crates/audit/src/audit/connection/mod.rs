@@ -197,7 +197,8 @@ impl ConnectionState {
                 self.cut_response(header, body, begun, each);
             }
             (Direction::Response, StreamItem::Damaged(_)) => {
-                each(&mut self.session, ConnectionEvent::LostResponse)
+                self.waiting.forget_stand_ins();
+                each(&mut self.session, ConnectionEvent::LostResponse);
             }
         }
     }
@@ -240,6 +241,7 @@ impl ConnectionState {
         self.ambiguity.requests_missing |= capture.request_gaps != self.request_gaps;
         self.ambiguity.answers_missing |= is_answer_missing;
         self.request_gaps = capture.request_gaps;
+        self.waiting.forget_stand_ins();
         if self.waiting.is_empty() {
             self.ambiguity = Ambiguity::default();
         }
@@ -251,7 +253,7 @@ impl ConnectionState {
         let keeps_prepares = !self.connection.misses_prepares();
         let is_ambiguous = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
         for waiting in self.waiting.take(is_ambiguous) {
-            self.early.expect(1);
+            self.early.expect(waiting.responses().into());
             self.unanswered(Some(waiting), false, each);
         }
     }
@@ -325,11 +327,11 @@ impl ConnectionState {
             at,
             keyspace_changes: self.session.keyspace_changes(),
             is_detached: false,
+            responses_owed: 0,
         };
         if self.has_been_answered(stream_id, at, each) {
             return self.unanswered(Some(waiting), false, each);
         }
-        // A stream id that comes again belonged to a request whose response was lost.
         let before = match self.waiting.has_room_for(&waiting) {
             true => self.waiting.insert(waiting),
             false => {
@@ -337,7 +339,50 @@ impl ConnectionState {
                 self.waiting.remove(stream_id)
             }
         };
-        self.unanswered(before, false, each);
+        if let Some(before) = before {
+            self.stream_id_again(before, at, each);
+        }
+    }
+
+    /// A stream id comes again while the request `before` waits for its response. Where something was left out, that
+    /// may be the response. Where nothing was, a client has two requests in flight with one id: a response to either would be taken
+    /// for that of the other, and what PREPARE and DDL are answered with holds for all clients. So neither gets one.
+    #[cold]
+    fn stream_id_again(
+        &mut self,
+        before: PendingRequest,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        let (header, responses) = (before.request.header, before.responses());
+        self.unanswered(Some(before), false, each);
+        let misses_some =
+            self.connection.is_recorded() || self.connection.has_gaps() || self.ambiguity.answers_missing;
+        if misses_some {
+            return;
+        }
+        let last = self.waiting.remove(header.stream_id);
+        self.unanswered(last, false, each);
+        let responses = responses.saturating_add(1);
+        self.waiting
+            .insert(PendingRequest::stand_in(header, at, responses));
+    }
+
+    /// A response to one of several requests with one stream id.
+    #[cold]
+    fn response_to_any(
+        &mut self,
+        stand_in: PendingRequest,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        let left = stand_in.responses() - 1;
+        if left > 0 {
+            self.waiting.insert(PendingRequest {
+                responses_owed: left,
+                ..stand_in
+            });
+        }
+        each(&mut self.session, ConnectionEvent::LostResponse);
     }
 
     #[inline(always)]
@@ -365,6 +410,7 @@ impl ConnectionState {
             self.session.supported(envelope);
         }
         match waiting {
+            Some(waiting) if waiting.is_stand_in() => self.response_to_any(waiting, each),
             Some(waiting) => self.answered(waiting, response, begun, each),
             None if is_later_page(&response, self.session.extensions) => {}
             None => {
@@ -389,6 +435,7 @@ impl ConnectionState {
             self.without_request(header.stream_id, begun, each);
         }
         match waiting {
+            Some(waiting) if waiting.is_stand_in() => return self.response_to_any(waiting, each),
             Some(waiting) if header.opcode == Opcode::ERROR => {
                 let response = ReceivedResponse::Head(Box::new(EnvelopeHead {
                     envelope: Envelope { header, body },
@@ -461,7 +508,7 @@ impl ConnectionState {
         cut_off: bool,
         each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
-        if let Some(waiting) = waiting {
+        if let Some(waiting) = waiting.filter(|waiting| !waiting.is_stand_in()) {
             each(
                 &mut self.session,
                 ConnectionEvent::Exchange(RawExchange {

@@ -205,33 +205,48 @@ fn actor(startup: &Startup<'_>, client: &str, host: u64) -> u64 {
 }
 
 /// `certificate application (driver version) address`, as far as the client says and addresses are shown.
-/// First what it cannot make up.
+/// First what it cannot make up, and last; what it says of itself takes the place of neither.
 fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddresses) -> String {
     let joined = |name, version| match (startup.get(name), startup.get(version)) {
         (Some(name), Some(version)) => Some(format!("{name} {version}")),
         (Some(name), None) => Some(name.to_owned()),
         (None, _) => None,
     };
-    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
-    let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
+    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION").map(|name| application(&name));
+    let driver = joined("DRIVER_NAME", "DRIVER_VERSION").map(|name| cut(&name, MAX_CLAIM));
     let parts = [
-        connection.certificate().map(str::to_owned),
-        application,
+        connection.certificate().map(|name| cut(name, MAX_CERTIFICATE)),
+        application.filter(|name| !name.is_empty()),
         driver.map(|driver| format!("({driver})")),
         shown.show(connection.client.ip()),
     ];
     let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    if name.is_empty() {
-        return "(unnamed)".to_owned();
+    match name.is_empty() {
+        true => "(unnamed)".to_owned(),
+        false => name,
     }
-    // A client may call itself what it likes, at any length.
-    name.chars()
-        .filter(|c| !c.is_control())
-        .take(MAX_CLIENT_NAME)
-        .collect()
 }
 
-const MAX_CLIENT_NAME: usize = 160;
+/// What a client says that its application is, without what would be taken for a driver, an address, or `(others)`.
+fn application(name: &str) -> String {
+    let is_address = |word: &str| {
+        let (address, _) = word.split_once('/').unwrap_or((word, ""));
+        address.parse::<IpAddr>().is_ok()
+    };
+    let plain = name.replace(['(', ')'], " ");
+    let words = plain.split_whitespace().filter(|word| !is_address(word));
+    cut(&words.collect::<Vec<_>>().join(" "), MAX_CLAIM)
+}
+
+fn cut(name: &str, most: usize) -> String {
+    name.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
+/// Characters of what a client says of its application, or of its driver: it may say what it likes, at any length.
+const MAX_CLAIM: usize = 64;
+
+/// Characters of the name in a certificate.
+const MAX_CERTIFICATE: usize = 160;
 
 #[cfg(test)]
 mod tests {
@@ -248,6 +263,36 @@ mod tests {
         catalog::Live,
     };
     use cqlens_capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
+
+    #[test]
+    fn what_a_client_says_of_itself_hides_no_address() {
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let named = |options: &[(&str, &str)]| {
+            let options = options.iter().copied().collect();
+            client_name(&Startup { options }, &connection, ClientAddresses::Full)
+        };
+        let forged = format!(
+            "orders 1.4 (DataStax Java driver 4.17.0){}10.9.9.9",
+            " ".repeat(120)
+        );
+        assert_eq!(
+            named(&[("APPLICATION_NAME", &forged)]),
+            "orders 1.4 DataStax Java driver 4.17.0 10.0.0.1"
+        );
+        assert_eq!(named(&[("APPLICATION_NAME", "(others)")]), "others 10.0.0.1");
+        assert_eq!(named(&[("APPLICATION_NAME", "10.9.9.9")]), "10.0.0.1");
+        let long = "x".repeat(500);
+        let name = named(&[("APPLICATION_NAME", &long), ("DRIVER_NAME", &long)]);
+        assert!(name.len() < 200 && name.ends_with("x) 10.0.0.1"), "{name}");
+        let driver = [
+            ("DRIVER_NAME", "DataStax Java driver for Apache Cassandra(R)"),
+            ("DRIVER_VERSION", "4.19.4"),
+        ];
+        assert_eq!(
+            named(&driver),
+            "(DataStax Java driver for Apache Cassandra(R) 4.19.4) 10.0.0.1"
+        );
+    }
 
     #[test]
     fn a_request_has_the_keyspace_that_was_set_when_it_came() {
@@ -364,7 +409,8 @@ mod tests {
         let startup = Startup {
             options: vec![("APPLICATION_NAME", &long)],
         };
-        assert_eq!(name(&startup, ClientAddresses::Full).len(), MAX_CLIENT_NAME);
+        let shown = format!("CN=orders {} 10.1.2.3", &long[..MAX_CLAIM]);
+        assert_eq!(name(&startup, ClientAddresses::Full), shown);
         let of_version_6 = Connection::new(ConnectionId(0), "[2001:db8:7:8::9]:4".parse().unwrap());
         assert_eq!(
             client_name(&nobody, &of_version_6, ClientAddresses::Network),

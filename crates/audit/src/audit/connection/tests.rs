@@ -182,15 +182,42 @@ fn a_response_finds_its_request_whatever_the_order() {
     for stream in [3, 1] {
         line.responses.offer(&ready(Version::V4, stream).freeze());
     }
-    // A stream id that is used again belonged to a request whose response was lost.
-    line.requests
-        .offer(&query(Version::V4, 2, "SELECT k FROM s.t").freeze());
     let seen = line.finish();
     assert_eq!(
         seen,
         Seen {
             answered: 2,
-            unanswered: 2,
+            unanswered: 1,
+            ..Seen::default()
+        }
+    );
+}
+
+#[test]
+fn no_response_is_taken_for_that_of_another_request_with_the_same_stream_id() {
+    let mut line = Line::with_room_for(1_000);
+    let request = |line: &mut Line| {
+        line.requests
+            .offer(&query(Version::V4, 5, "SELECT k FROM s.t").freeze());
+    };
+    let response = |line: &mut Line| line.responses.offer(&ready(Version::V4, 5).freeze());
+    request(&mut line);
+    request(&mut line);
+    response(&mut line);
+    // Two are in flight again, of which nobody knows which the first of two responses belongs to.
+    request(&mut line);
+    response(&mut line);
+    response(&mut line);
+    // All have been answered: the next one has the id for itself.
+    request(&mut line);
+    response(&mut line);
+    let seen = line.finish();
+    assert_eq!(
+        seen,
+        Seen {
+            answered: 1,
+            unanswered: 3,
+            lost_responses: 3,
             ..Seen::default()
         }
     );
