@@ -226,19 +226,46 @@ impl Table {
     /// Puts static columns and then regular ones behind the primary key, each in the order of their names
     /// (`TableMetadata.allColumnsInSelectOrder`).
     pub(super) fn sort_columns(&mut self) {
-        self.columns.sort_by(|left, right| {
-            let key = |column: &Column| match column.kind {
-                ColumnKind::PartitionKey => (0, None),
-                ColumnKind::Clustering(_) => (1, None),
-                ColumnKind::Static => (2, Some(column.name.clone())),
-                ColumnKind::Regular => (3, Some(column.name.clone())),
-            };
-            key(left).cmp(&key(right))
-        });
+        self.columns
+            .sort_by(|left, right| left.in_select_order().cmp(&right.in_select_order()));
+    }
+
+    /// Adds a column to sorted ones; false if there is one of that name. Thousands come one by one in scripts.
+    pub(super) fn add_column(&mut self, column: &Column) -> bool {
+        let is_of_kind = |rank| {
+            let place = (rank, Some(column.name.as_str()));
+            let found = self
+                .columns
+                .binary_search_by(|other| other.in_select_order().cmp(&place));
+            found.is_ok()
+        };
+        let mut key = self.columns.iter().take_while(|other| other.is_primary_key());
+        if key.any(|other| other.name == column.name) || is_of_kind(STATIC) || is_of_kind(REGULAR) {
+            return false;
+        }
+        let at = self
+            .columns
+            .partition_point(|other| other.in_select_order() < column.in_select_order());
+        self.columns.insert(at, column.clone());
+        true
     }
 }
 
+/// The ranks of columns beside the primary key in [`Column::in_select_order`].
+const STATIC: u8 = 2;
+const REGULAR: u8 = 3;
+
 impl Column {
+    /// What columns are sorted by.
+    fn in_select_order(&self) -> (u8, Option<&str>) {
+        match self.kind {
+            ColumnKind::PartitionKey => (0, None),
+            ColumnKind::Clustering(_) => (1, None),
+            ColumnKind::Static => (STATIC, Some(&self.name)),
+            ColumnKind::Regular => (REGULAR, Some(&self.name)),
+        }
+    }
+
     /// Whether it is part of the primary key.
     pub fn is_primary_key(&self) -> bool {
         matches!(self.kind, ColumnKind::PartitionKey | ColumnKind::Clustering(_))

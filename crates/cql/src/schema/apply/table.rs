@@ -114,10 +114,8 @@ fn add_columns(
             if !is_target {
                 continue;
             }
-            if other.column(&added.name).is_none() {
-                other.columns.push(added.clone());
-                other.sort_columns();
-            } else if other.name == table && !if_not_exists {
+            let is_new = other.add_column(&added);
+            if !is_new && other.name == table && !if_not_exists {
                 return exists(false, &column.name);
             }
         }
