@@ -7,7 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drivers::{certificates::Certificates, place::DATA_CENTER, run::in_order};
+use crate::drivers::{
+    certificates::Certificates,
+    fixtures::{self, Ground},
+    place::DATA_CENTER,
+    run::in_order,
+};
 use crate::shared;
 use crate::support::available;
 use crate::support::cassandra::loopback::free_addresses;
@@ -58,6 +63,12 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
         proxy.wait_for_log(&format!("forwarding to a node listen={listener}"));
     }
 
+    let ground = |keyspace| Ground {
+        keyspace,
+        replication: 1,
+        checks: CHECKS,
+    };
+    fixtures::lay(&nodes, None, &["tls_direct", "tls_behind"].map(ground));
     let direct = seen(&python, &nodes, certificates, "tls_direct");
     assert_eq!(direct.len(), CHECKS.split(',').count(), "{direct:#?}");
     assert!(

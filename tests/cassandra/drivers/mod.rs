@@ -3,6 +3,7 @@
 
 mod again;
 pub(crate) mod certificates;
+pub(crate) mod fixtures;
 pub(crate) mod mode;
 mod outage;
 pub(crate) mod place;
@@ -12,8 +13,8 @@ pub(crate) mod run;
 mod sockets;
 mod table;
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use crate::shared;
@@ -25,11 +26,14 @@ use certificates::Certificates;
 use mode::{Front, Mode};
 use place::Place;
 use programs::{Dialect, Program};
-use run::{Job, Running, Seen};
+use run::{Job, Order, Running, Seen};
 use table::Table;
 
 /// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema.
 const AT_A_TIME: usize = 4;
+
+/// Runs whose keyspaces are there at a time. All drivers and proxies read all of them.
+const LAID_AT_ONCE: usize = 32;
 
 /// Drivers, each in one dialect, that look on at an outage together, in all modes.
 const LOOK_ON: usize = 3;
@@ -219,9 +223,8 @@ fn no_driver_notices_the_proxy() {
         let (Some(one), Some(ring)) = (shared::with_password(), shared::ring()) else {
             return;
         };
-        let placed = fronts(&scope, one, ring);
-        all_sessions(&mut table, &scope, &programs, &placed);
-        judge(&table, placed);
+        all_sessions(&mut table, &scope, &programs, Clusters { one, ring });
+        judge(&table);
         return;
     }
     let start = |place: Place| Cassandra::start(&place.options(shared::certificates(), scope.has_outages()));
@@ -231,64 +234,76 @@ fn no_driver_notices_the_proxy() {
     let Some(mut ring) = available("drivers on a ring", start(Place::Ring)) else {
         return;
     };
-    let placed = fronts(&scope, &one, &ring);
     if scope.has_sessions() {
-        all_sessions(&mut table, &scope, &programs, &placed);
+        let clusters = Clusters {
+            one: &one,
+            ring: &ring,
+        };
+        all_sessions(&mut table, &scope, &programs, clusters);
     }
     if scope.has_outages() {
         // Whatever comes of the outages, this is known.
         write(&table);
+        let placed = fronts(&scope, &one, &ring);
         for lookers in scope.lookers(&programs).chunks(LOOK_ON) {
             table.add(outages(&scope, lookers, &placed, &mut one, &mut ring));
             write(&table);
         }
+        let fronts = placed.into_iter().flat_map(|(_, fronts)| fronts);
+        fronts.for_each(Front::stop);
     }
-    judge(&table, placed);
+    judge(&table);
 }
 
-/// What stands in front of nodes in a place.
+/// The nodes of all places.
+#[derive(Clone, Copy)]
+struct Clusters<'c> {
+    one: &'c Cassandra,
+    ring: &'c Cassandra,
+}
+
+impl<'c> Clusters<'c> {
+    fn at(self, place: Place) -> &'c Cassandra {
+        match place {
+            Place::Ring => self.ring,
+            Place::OneNode | Place::Tls | Place::MutualTls => self.one,
+        }
+    }
+}
+
+/// All ways in a place.
+fn modes(scope: &Scope, place: Place) -> impl Iterator<Item = Mode> {
+    let modes = Mode::ALL.into_iter();
+    modes.filter(move |&mode| place.is_chosen() && scope.has(place, mode))
+}
+
+/// What stands in front of nodes in the places where there are outages.
 type Placed = (Place, Vec<Front>);
 
-/// All ways to the nodes, in all places.
 fn fronts(scope: &Scope, one: &Cassandra, ring: &Cassandra) -> Vec<Placed> {
-    let of = |place: Place| -> Placed {
-        let cluster = if place == Place::Ring { ring } else { one };
-        let modes = Mode::ALL
-            .iter()
-            .filter(|&&mode| place.is_chosen() && scope.has(place, mode));
-        let fronts = modes.map(|&mode| Front::start(mode, place, cluster, shared::certificates()));
-        (place, fronts.collect())
+    let of = |(place, cluster): (Place, &Cassandra)| -> Placed {
+        let start = |mode| Front::start(mode, place, cluster, shared::certificates());
+        (place, modes(scope, place).map(start).collect())
     };
-    Place::ALL.into_iter().map(of).collect()
+    [(Place::OneNode, one), (Place::Ring, ring)].map(of).into()
 }
 
 /// All that needs no outage; what differs is done again.
-fn all_sessions<'a>(table: &mut Table<'a>, scope: &Scope, programs: &'a [Program], placed: &[Placed]) {
+fn all_sessions<'a>(table: &mut Table<'a>, scope: &Scope, programs: &'a [Program], clusters: Clusters<'_>) {
     let started = Instant::now();
     let spoken = scope.spoken(programs);
-    let fronts = placed
-        .iter()
-        .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)));
-    let all = fronts.flat_map(|(place, front)| {
-        let jobs = jobs(scope, &spoken, place, front.mode).into_iter();
-        jobs.map(move |job| (job, front))
-    });
-    table.add(sessions(all.collect(), shared::certificates()));
-    repeat(table, |job| {
-        let fronts = placed.iter().filter(|(place, _)| *place == job.place);
-        let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
-        let front = fronts.find(|front| front.mode == job.mode).unwrap();
-        session(job, front, shared::certificates())
-    });
+    let ways = Place::ALL.into_iter();
+    let ways = ways.flat_map(|place| modes(scope, place).map(move |mode| (place, mode)));
+    let all: Vec<Job<'a>> = ways
+        .flat_map(|(place, mode)| jobs(scope, &spoken, place, mode))
+        .collect();
+    table.add(sessions(&all, clusters));
+    repeat(table, |job| sessions(&[job], clusters).remove(0));
     println!("in {:.0?}", started.elapsed());
 }
 
-/// Ends the proxies, and holds what came of all runs.
-fn judge(table: &Table<'_>, placed: Vec<Placed>) {
-    placed
-        .into_iter()
-        .flat_map(|(_, fronts)| fronts)
-        .for_each(Front::stop);
+/// Holds what came of all runs.
+fn judge(table: &Table<'_>) {
     write(table);
     assert!(table.runs() > 0, "nothing was run");
     let complaints = table.complaints();
@@ -390,16 +405,55 @@ fn repeat<'a>(table: &mut Table<'a>, run: impl Fn(Job<'a>) -> Seen<'a>) {
     }
 }
 
-/// All that needs no outage, several programs at a time.
-fn sessions<'a>(jobs: VecDeque<(Job<'a>, &Front)>, certificates: &Certificates) -> Vec<Seen<'a>> {
-    let (jobs, seen) = (Mutex::new(jobs), Mutex::new(Vec::new()));
-    let next = || jobs.lock().unwrap().pop_front();
+/// All that needs no outage.
+fn sessions<'a>(jobs: &[Job<'a>], clusters: Clusters<'_>) -> Vec<Seen<'a>> {
+    let (mut seen, mut before) = (Vec::new(), Vec::new());
+    for jobs in jobs.chunks(LAID_AT_ONCE) {
+        // What the last runs have had goes with the nodes.
+        fixtures::clear_away(&before);
+        let orders = jobs
+            .iter()
+            .map(|&job| Order::of_session(job, clusters.at(job.place)));
+        let orders: Vec<Order<'a>> = orders.collect();
+        fixtures::lay_for(&orders);
+        let start = |job: &Job<'a>| {
+            Front::start(
+                job.mode,
+                job.place,
+                clusters.at(job.place),
+                shared::certificates(),
+            )
+        };
+        seen.extend(run_together(&orders, start, shared::certificates()));
+        before = orders;
+    }
+    seen
+}
+
+/// Several programs at a time. What they go through is there from the first that does to the last.
+fn run_together<'a>(
+    orders: &[Order<'a>],
+    start: impl Fn(&Job<'a>) -> Front + Send,
+    certificates: &Certificates,
+) -> Vec<Seen<'a>> {
+    let (left, seen) = (
+        Mutex::new(on_their_ways(orders).into_iter()),
+        Mutex::new(Vec::new()),
+    );
+    let next = || left.lock().unwrap().next();
+    // One after the other: an address that is free is free for one of them.
+    let start = Mutex::new(start);
+    let started = |job: &Job<'a>| start.lock().unwrap()(job);
     std::thread::scope(|threads| {
         for _ in 0..AT_A_TIME {
             threads.spawn(|| {
-                while let Some((job, front)) = next() {
-                    let run = session(job, front, certificates);
+                while let Some((order, way)) = next() {
+                    let front = way.get_or_init(|| started(&order.job));
+                    let run = Running::start(order, front, certificates, None).finish();
+                    println!("{}", run.summary());
                     seen.lock().unwrap().push(run);
+                    let has_ended = Arc::into_inner(way).and_then(OnceLock::into_inner);
+                    has_ended.into_iter().for_each(Front::stop);
                 }
             });
         }
@@ -407,8 +461,15 @@ fn sessions<'a>(jobs: VecDeque<(Job<'a>, &Front)>, certificates: &Certificates) 
     seen.into_inner().unwrap()
 }
 
-fn session<'a>(job: Job<'a>, front: &Front, certificates: &Certificates) -> Seen<'a> {
-    let run = Running::start(job, front, certificates, job.place.checks(), None).finish(front);
-    println!("{}", run.summary());
-    run
+/// What some runs go through: a proxy reads the whole schema whenever a program changes it, and none is there longer
+/// than it is needed.
+type Way = Arc<OnceLock<Front>>;
+
+fn on_their_ways<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<(&'o Order<'a>, Way)> {
+    let mut ways: BTreeMap<(Place, Mode), Way> = BTreeMap::new();
+    let with_way = |order: &'o Order<'a>| {
+        let way = ways.entry((order.job.place, order.job.mode)).or_default();
+        (order, Arc::clone(way))
+    };
+    orders.iter().map(with_way).collect()
 }

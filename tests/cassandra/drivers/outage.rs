@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::support::cassandra::Cassandra;
 
 use super::certificates::Certificates;
+use super::fixtures;
 use super::mode::Front;
 use super::place::Place;
-use super::run::{DONE_WITHIN, Job, Running, Seen};
+use super::run::{DONE_WITHIN, Job, Order, Running, Seen};
 
 /// Runs the jobs together and does to the last node of `cluster` what they are to notice.
 pub(super) fn run<'a>(
@@ -23,14 +24,14 @@ pub(super) fn run<'a>(
     let folder = tempfile::tempdir().unwrap();
     let stages = Stages(folder.path());
     stages.announce("started");
-    let checks = match place {
-        Place::Ring => "connect,ddl,outage",
-        Place::OneNode | Place::Tls | Place::MutualTls => "connect,ddl,reconnect",
-    };
-    let mut running: Vec<Running<'a>> = jobs
+    let orders = jobs.iter().map(|&(job, _)| Order::of_outage(job, cluster));
+    let orders: Vec<Order<'a>> = orders.collect();
+    fixtures::lay_for(&orders);
+    let mut running: Vec<Running<'a, '_>> = orders
         .iter()
-        .map(|&(job, front)| {
-            let started = Running::start(job, front, certificates, checks, Some(&stages.file()));
+        .zip(jobs)
+        .map(|(order, (_, front))| {
+            let started = Running::start(order, front, certificates, Some(&stages.file()));
             // Many at once that compile themselves would starve the nodes.
             std::thread::sleep(Duration::from_millis(500));
             started
@@ -53,12 +54,7 @@ pub(super) fn run<'a>(
         .start_again(last, &place.options(certificates, true))
         .unwrap_or_else(|missing| panic!("{missing:?}"));
     stages.announce("restarted");
-    let fronts = jobs.iter().map(|(_, front)| front);
-    running
-        .into_iter()
-        .zip(fronts)
-        .map(|(running, front)| running.finish(front))
-        .collect()
+    running.into_iter().map(Running::finish).collect()
 }
 
 /// The file that programs look at: one word for each stage that has come.
@@ -76,7 +72,7 @@ impl Stages<'_> {
 }
 
 /// A program that does not come that far fails by itself; the others go on.
-fn wait_for(stage: &str, running: &mut [Running<'_>]) {
+fn wait_for(stage: &str, running: &mut [Running<'_, '_>]) {
     let deadline = Instant::now() + DONE_WITHIN;
     while Instant::now() < deadline && !running.iter_mut().all(|running| running.has_reached(stage)) {
         std::thread::sleep(Duration::from_millis(100));

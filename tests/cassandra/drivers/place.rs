@@ -73,6 +73,14 @@ impl Place {
         }
     }
 
+    /// What is looked at while a node falls silent, ends and comes back.
+    pub(super) fn checks_of_outage(self) -> &'static str {
+        match self {
+            Self::Ring => "connect,ddl,outage",
+            Self::OneNode | Self::Tls | Self::MutualTls => "connect,ddl,reconnect",
+        }
+    }
+
     /// Who may do everything, whose password is the name; nobody where no password is asked for.
     pub(super) fn user(self) -> Option<&'static str> {
         (self != Self::Ring).then_some(USER)

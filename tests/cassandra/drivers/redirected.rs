@@ -6,6 +6,7 @@
 //! different users.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use crate::support::cassandra::{Cassandra, Options};
 use crate::support::namespace::{
@@ -14,13 +15,14 @@ use crate::support::namespace::{
 use crate::support::{available, with_everything};
 
 use super::certificates::Certificates;
+use super::fixtures;
 use super::mode::{Front, Mode};
 use super::place::Place;
 use super::programs::Program;
-use super::run::{Job, Seen};
+use super::run::{Job, Order, Seen};
 use super::sockets::callers;
 use super::table::Table;
-use super::{Choice, Scope, repeat, sessions, write};
+use super::{Choice, Scope, repeat, run_together, write};
 
 /// What makes the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +113,6 @@ struct Scene {
     ring: Cassandra,
     users: Users,
     certificates: Certificates,
-    direct: Front,
 }
 
 impl Scene {
@@ -124,7 +125,6 @@ impl Scene {
         };
         let ring = available("a ring", Cassandra::start(&options))?;
         Some(Self {
-            direct: Front::start(Mode::Direct, Place::Ring, &ring, &certificates),
             ring,
             users,
             certificates,
@@ -132,32 +132,39 @@ impl Scene {
     }
 
     fn run<'a>(&self, mode: Mode, jobs: Vec<Job<'a>>) -> Vec<Seen<'a>> {
+        let orders = jobs.into_iter().map(|job| Order::of_session(job, &self.ring));
+        let orders: Vec<Order<'a>> = orders.collect();
+        fixtures::lay_for(&orders);
         match mode {
-            Mode::Redirected(rules) => self.run_behind(rules, jobs),
-            _ => self.run_at(&self.direct, jobs),
+            Mode::Redirected(rules) => self.run_behind(rules, &orders),
+            _ => self.run_at(&orders, |_| {
+                Front::start(mode, Place::Ring, &self.ring, &self.certificates)
+            }),
         }
     }
 
-    fn run_at<'a>(&self, front: &Front, jobs: Vec<Job<'a>>) -> Vec<Seen<'a>> {
-        let jobs = jobs.into_iter().map(|job| (job, front));
-        sessions(jobs.collect(), &self.certificates)
+    fn run_at<'a>(&self, orders: &[Order<'a>], start: impl Fn(&Job<'a>) -> Front + Send) -> Vec<Seen<'a>> {
+        run_together(orders, start, &self.certificates)
     }
 
     /// Runs behind rules, which are there for as long as it takes.
     ///
     /// # Panics
     /// If a node has had a connection of anybody else than cqlens, or none.
-    fn run_behind<'a>(&self, rules: Rules, jobs: Vec<Job<'a>>) -> Vec<Seen<'a>> {
+    fn run_behind<'a>(&self, rules: Rules, orders: &[Order<'a>]) -> Vec<Seen<'a>> {
         let program = self.users.cqlens().display().to_string();
         let mode = Mode::Redirected(rules);
-        let front = Front::start_program(&program, mode, Place::Ring, &self.ring, &self.certificates);
-        rules.make();
-        let (seen, callers) = callers(&front.nodes, || self.run_at(&front, jobs));
+        let start = |_: &Job<'a>| {
+            let front = Front::start_program(&program, mode, Place::Ring, &self.ring, &self.certificates);
+            rules.make();
+            front
+        };
+        let nodes: Vec<SocketAddr> = self.ring.nodes().iter().map(|node| node.address).collect();
+        let (seen, callers) = callers(&nodes, || self.run_at(orders, start));
         rules.undo();
         let only_cqlens = |&node| (node, BTreeSet::from([CQLENS]));
-        let expected: BTreeMap<_, _> = front.nodes.iter().map(only_cqlens).collect();
+        let expected: BTreeMap<_, _> = nodes.iter().map(only_cqlens).collect();
         assert_eq!(callers, expected, "{rules:?}, and the user of cqlens is {CQLENS}");
-        front.stop();
         seen
     }
 }

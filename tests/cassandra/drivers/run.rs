@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cqlens_client::{Client, ClientError, ClientOptions};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::support::cache;
+use crate::support::cassandra::Cassandra;
 use crate::support::process::Supervised;
 
 use super::certificates::Certificates;
+use super::fixtures::Ground;
 use super::mode::{Front, Mode};
 use super::place::Place;
 use super::programs::{Dialect, Leaves, Program};
@@ -64,10 +65,19 @@ pub(super) struct Seen<'a> {
     pub(super) took: Duration,
 }
 
+/// A run to come: the nodes, what it checks, and its keyspace, which no other run has.
+pub(super) struct Order<'a> {
+    pub(super) job: Job<'a>,
+    pub(super) nodes: Vec<SocketAddr>,
+    pub(super) keyspace: String,
+    checks: &'static str,
+    replication: usize,
+}
+
 /// A program that runs.
-pub(super) struct Running<'a> {
-    job: Job<'a>,
-    keyspace: String,
+pub(super) struct Running<'a, 'f> {
+    order: &'f Order<'a>,
+    front: &'f Front,
     outage: bool,
     process: Supervised,
     watch: Watch,
@@ -117,41 +127,70 @@ impl Seen<'_> {
     }
 }
 
-impl<'a> Running<'a> {
-    /// Starts it. Each run has a keyspace of its own; `stage` is the file in which an outage proceeds.
+impl<'a> Order<'a> {
+    pub(super) fn of_session(job: Job<'a>, cluster: &Cassandra) -> Self {
+        Self {
+            job,
+            nodes: cluster.nodes().iter().map(|node| node.address).collect(),
+            keyspace: keyspace(),
+            checks: job.place.checks(),
+            replication: 1,
+        }
+    }
+
+    /// An outage leaves nobody without his data.
+    pub(super) fn of_outage(job: Job<'a>, cluster: &Cassandra) -> Self {
+        Self {
+            checks: job.place.checks_of_outage(),
+            replication: job.place.nodes(),
+            ..Self::of_session(job, cluster)
+        }
+    }
+
+    pub(super) fn ground(&self) -> Ground<'_> {
+        Ground {
+            keyspace: &self.keyspace,
+            replication: self.replication,
+            checks: self.checks,
+        }
+    }
+}
+
+impl<'a, 'f> Running<'a, 'f> {
+    /// Starts it; `stage` is the file in which an outage proceeds.
     pub(super) fn start(
-        job: Job<'a>,
-        front: &Front,
+        order: &'f Order<'a>,
+        front: &'f Front,
         certificates: &Certificates,
-        checks: &str,
         stage: Option<&Path>,
     ) -> Self {
-        let keyspace = keyspace();
+        let Job {
+            program,
+            dialect,
+            place,
+            mode,
+        } = order.job;
         let contact = front.addresses[0];
-        let mut command = job.program.command.clone();
+        let mut command = program.command.clone();
         command.extend([
             format!("host={}", contact.ip()),
             format!("port={}", contact.port()),
-            format!("version={}", job.dialect.version_name()),
-            format!("compression={}", job.dialect.compression.name()),
-            format!("keyspace={keyspace}"),
-            // An outage leaves nobody without his data.
-            format!(
-                "replication={}",
-                if stage.is_some() { job.place.nodes() } else { 1 }
-            ),
-            format!("nodes={}", job.place.nodes()),
-            format!("checks={checks}"),
+            format!("version={}", dialect.version_name()),
+            format!("compression={}", dialect.compression.name()),
+            format!("keyspace={}", order.keyspace),
+            format!("replication={}", order.replication),
+            format!("nodes={}", place.nodes()),
+            format!("checks={}", order.checks),
         ]);
-        command.extend(job.place.program_arguments(job.mode, certificates));
-        command.extend(job.mode.program_arguments(front));
+        command.extend(place.program_arguments(mode, certificates));
+        command.extend(mode.program_arguments(front));
         command.extend(stage.map(|file| format!("stage={}", file.display())));
-        let log = cache::log_file(&format!("{}-{}", job.program.name, job.mode.name()));
+        let log = cache::log_file(&format!("{}-{}", program.name, mode.name()));
         let process = Supervised::spawn(&command, &[], &log, None);
         let watch = Watch::start(process.supervisor());
         Self {
-            job,
-            keyspace,
+            order,
+            front,
             outage: stage.is_some(),
             process,
             watch,
@@ -167,18 +206,16 @@ impl<'a> Running<'a> {
     }
 
     /// Waits for the end. A run that fails has its last words as a failed check of its own.
-    pub(super) fn finish(mut self, front: &Front) -> Seen<'a> {
+    pub(super) fn finish(mut self) -> Seen<'a> {
+        let (order, front) = (self.order, self.front);
         let ended = self.process.wait(DONE_WITHIN);
         let took = self.started.elapsed();
         let log = self.process.log_path().to_owned();
         let output = self.process.log();
         let connected_to = self.watch.finish();
         drop(self.process);
-        if !self.outage {
-            clear_away(&self.keyspace, self.job.place, front.nodes[0]);
-        }
         let mut names = front.names();
-        names.push((self.keyspace, "KEYSPACE".to_owned()));
+        names.push((order.keyspace.clone(), "KEYSPACE".to_owned()));
         let mut lines: Vec<Line> = output
             .lines()
             .map(|line| renamed(line, &names))
@@ -196,41 +233,13 @@ impl<'a> Running<'a> {
         }
         Seen {
             gone_around: front.gone_around(&connected_to),
-            job: self.job,
+            job: order.job,
             lines,
             outage: self.outage,
             again: false,
             log,
             took,
         }
-    }
-}
-
-/// Drops what a run has made: every driver and every proxy reads the whole schema whenever anybody changes
-/// it, and hundreds of runs share it.
-fn clear_away(keyspace: &str, place: Place, node: SocketAddr) {
-    let options = ClientOptions {
-        credentials: place.user().map(|user| (user.to_owned(), user.to_owned())),
-        timeout: DONE_WITHIN,
-        ..ClientOptions::default()
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let dropped = runtime.block_on(async {
-        let mut client = Client::connect(node, &options).await?;
-        // The one that it was given, and the one that it changes to.
-        for keyspace in [keyspace, &format!("{keyspace}_2")] {
-            client
-                .query(&format!("DROP KEYSPACE IF EXISTS {keyspace}"))
-                .await?;
-        }
-        Ok::<_, ClientError>(())
-    });
-    if let Err(error) = dropped {
-        // The others only take longer.
-        println!("{keyspace} stays: {error}");
     }
 }
 

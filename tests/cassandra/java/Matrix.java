@@ -276,15 +276,17 @@ public class Matrix {
 
   private Object ddl() throws Exception {
     String replication = "{'class': 'SimpleStrategy', 'replication_factor': " + given.get("replication") + "}";
+    String own = keyspace + "_own";
     List<Boolean> agreed = new ArrayList<>();
     for (String statement :
         List.of(
-            "CREATE KEYSPACE " + keyspace + " WITH replication = " + replication,
+            "CREATE KEYSPACE " + own + " WITH replication = " + replication,
             "CREATE TABLE " + keyspace + ".t (id int PRIMARY KEY, name text, note text)")) {
       agreed.add(execute(statement).getExecutionInfo().isSchemaInAgreement());
     }
     execute("USE " + keyspace);
-    return List.of(agreed, keyspaceMetadata().getTable("t").get().getColumns().keySet().toString());
+    boolean isKnown = session.getMetadata().getKeyspace(own).isPresent();
+    return List.of(agreed, isKnown, keyspaceMetadata().getTable("t").get().getColumns().keySet().toString());
   }
 
   private KeyspaceMetadata keyspaceMetadata() {
@@ -315,7 +317,6 @@ public class Matrix {
   }
 
   private Object batch() {
-    execute("CREATE TABLE counts (id int PRIMARY KEY, n counter)");
     PreparedStatement insert = session.prepare("INSERT INTO t (id, name) VALUES (?, ?)");
     for (DefaultBatchType kind : List.of(DefaultBatchType.LOGGED, DefaultBatchType.UNLOGGED)) {
       session.execute(
@@ -342,7 +343,6 @@ public class Matrix {
   }
 
   private Object paging() throws Exception {
-    execute("CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))");
     PreparedStatement insert = session.prepare("INSERT INTO paged (part, seq) VALUES (1, ?)");
     together(1050, seq -> session.executeAsync(insert.bind(seq)));
     PreparedStatement select = session.prepare("SELECT seq FROM paged WHERE part = 1");
@@ -379,10 +379,6 @@ public class Matrix {
   }
 
   private Object types() throws Exception {
-    execute("CREATE TYPE place (street text, number int)");
-    execute(
-        "CREATE TABLE kinds (id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, "
-            + "t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet)");
     UserDefinedType place = keyspaceMetadata().getUserDefinedType("place").get();
     UdtValue main = place.newValue("Main", 1);
     // Of the prepared statement: it knows the session's codecs.
@@ -406,13 +402,11 @@ public class Matrix {
   }
 
   private Object vector() {
-    execute("CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)");
     session.execute(session.prepare("INSERT INTO vectors (id, v) VALUES (1, ?)").bind(CqlVector.newInstance(1f, 2.5f, -3f)));
     return rows("SELECT v FROM vectors WHERE id = 1");
   }
 
   private Object blob() {
-    execute("CREATE TABLE blobs (id int PRIMARY KEY, b blob)");
     byte[] large = new byte[1 << 20];
     for (int index = 0; index < large.length; index++) {
       large[index] = (byte) index;
@@ -502,16 +496,8 @@ public class Matrix {
     return failure(session, SimpleStatement.newInstance(statement));
   }
 
-  private Object errorFunction() {
-    execute(
-        "CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS "
-            + "'throw new RuntimeException(\"broken\");'");
-    return failure("SELECT broken(id) FROM t WHERE id = 1");
-  }
-
   /** More tombstones than the node puts up with. */
   private Object errorReadFailure() throws Exception {
-    execute("CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))");
     PreparedStatement delete = session.prepare("DELETE FROM graves WHERE id = 1 AND seq = ?");
     together(110, seq -> session.executeAsync(delete.bind(seq)));
     return failure("SELECT seq FROM graves WHERE id = 1").get(0);
@@ -542,10 +528,7 @@ public class Matrix {
   }
 
   private Object use() {
-    String other = keyspace + "_2";
-    execute("CREATE KEYSPACE " + other + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-    execute("CREATE TABLE " + other + ".moved (id int PRIMARY KEY, v int)");
-    execute("USE " + other);
+    execute("USE " + keyspace + "_2");
     execute("INSERT INTO moved (id, v) VALUES (1, 7)");
     List<String> found = rows("SELECT v FROM moved WHERE id = 1");
     execute("USE " + keyspace);
@@ -563,7 +546,6 @@ public class Matrix {
   }
 
   private Object preparedAgain() {
-    execute("CREATE TABLE altered (id int PRIMARY KEY, v int)");
     execute("INSERT INTO altered (id, v) VALUES (1, 1)");
     PreparedStatement select = session.prepare("SELECT id, v FROM altered WHERE id = ?");
     List<Object> found = new ArrayList<>(List.of(rows(session, select.bind(1))));
@@ -586,7 +568,6 @@ public class Matrix {
 
   /** Reads of keys that one node has: how many that node was asked for, as their traces say. */
   private Object tokenAware() throws Exception {
-    execute("CREATE TABLE keyed (k text, n int, PRIMARY KEY ((k, n)))");
     PreparedStatement insert = session.prepare("INSERT INTO keyed (k, n) VALUES (?, ?)");
     PreparedStatement select = session.prepare("SELECT k FROM keyed WHERE k = ? AND n = ?");
     int ofReplicas = 0;
@@ -621,7 +602,6 @@ public class Matrix {
 
   /** 500 requests on one connection, none waiting for another's answer. */
   private Object inFlight() throws Exception {
-    execute("CREATE TABLE crowded (id int PRIMARY KEY, v int)");
     Node contact = contact();
     PreparedStatement insert = session.prepare("INSERT INTO crowded (id, v) VALUES (?, ?)");
     PreparedStatement select = session.prepare("SELECT v FROM crowded WHERE id = ?");
@@ -646,7 +626,6 @@ public class Matrix {
 
   /** A node stops answering, is killed, and comes back; the harness does it when all programs have said that they are ready. */
   private Object outage() throws Exception {
-    execute("CREATE TABLE held (id int PRIMARY KEY, v int)");
     Node contact = contact();
     SimpleStatement write =
         SimpleStatement.newInstance("INSERT INTO held (id, v) VALUES (1, 1)")
@@ -728,7 +707,7 @@ public class Matrix {
     checks.put(
         "error-unavailable",
         () -> failure(session, SimpleStatement.newInstance("SELECT name FROM t WHERE id = 1").setConsistencyLevel(ConsistencyLevel.THREE)).get(0));
-    checks.put("error-function", this::errorFunction);
+    checks.put("error-function", () -> failure("SELECT broken(id) FROM t WHERE id = 1"));
     checks.put("error-read-failure", this::errorReadFailure);
     checks.put("error-unauthorized", this::errorUnauthorized);
     checks.put("password", this::password);

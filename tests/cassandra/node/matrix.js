@@ -121,9 +121,10 @@ async function connect() {
 
 async function ddl() {
   const replication = `{'class': 'SimpleStrategy', 'replication_factor': ${given.replication}}`;
+  const own = `${keyspace}_own`;
   const agreed = [];
   for (const statement of [
-    `CREATE KEYSPACE ${keyspace} WITH replication = ${replication}`,
+    `CREATE KEYSPACE ${own} WITH replication = ${replication}`,
     `CREATE TABLE ${keyspace}.t (id int PRIMARY KEY, name text, note text)`,
   ]) {
     agreed.push((await app.plain.execute(statement)).info.isSchemaInAgreement);
@@ -132,7 +133,7 @@ async function ddl() {
   await app.session.connect();
   await allUp(app.session);
   const table = await app.session.metadata.getTable(keyspace, 't');
-  return [agreed, table.columns.map((column) => column.name).sort()];
+  return [agreed, own in app.session.metadata.keyspaces, table.columns.map((column) => column.name).sort()];
 }
 
 async function simple() {
@@ -160,7 +161,6 @@ async function named() {
 }
 
 async function batch() {
-  await app.session.execute('CREATE TABLE counts (id int PRIMARY KEY, n counter)');
   for (const logged of [true, false]) {
     await app.session.batch([
       { query: 'INSERT INTO t (id, name) VALUES (?, ?)', params: [20, `batch ${logged}`] },
@@ -177,7 +177,6 @@ async function batch() {
 }
 
 async function paging() {
-  await app.session.execute('CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))');
   const insert = (seq) => app.session.execute('INSERT INTO paged (part, seq) VALUES (1, ?)', [seq], prepare);
   await Promise.all(Array.from({ length: 1050 }, (_, seq) => insert(seq)));
   const pages = [];
@@ -207,9 +206,6 @@ async function lwt() {
 }
 
 async function types() {
-  await app.session.execute('CREATE TYPE place (street text, number int)');
-  await app.session.execute('CREATE TABLE kinds (id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, '
-    + 'n map<int, frozen<list<int>>>, t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet)');
   const { BigDecimal, Integer, InetAddress, Long, Tuple } = cassandra.types;
   await app.session.execute('INSERT INTO kinds (id, l, s, m, n, t, u, d, v, i) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', [
     1, ['b', 'a'], [3, 1], { one: Long.fromNumber(1) }, { 1: [2, 3] }, new Tuple(1, 'two'), { street: 'Main', number: 1 },
@@ -219,7 +215,6 @@ async function types() {
 }
 
 async function vector() {
-  await app.session.execute('CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)');
   const v = new cassandra.types.Vector(new Float32Array([1, 2.5, -3]), 'float');
   await app.session.execute('INSERT INTO vectors (id, v) VALUES (1, ?)', [v], prepare);
   const found = await app.session.execute('SELECT v FROM vectors WHERE id = 1', [], prepare);
@@ -227,7 +222,6 @@ async function vector() {
 }
 
 async function blob() {
-  await app.session.execute('CREATE TABLE blobs (id int PRIMARY KEY, b blob)');
   const large = Buffer.from(Array.from({ length: 1 << 20 }, (_, index) => index & 255));
   await app.session.execute('INSERT INTO blobs (id, b) VALUES (1, ?)', [large], prepare);
   const returned = (await app.session.execute('SELECT b FROM blobs WHERE id = 1')).first().b;
@@ -311,15 +305,8 @@ async function failures(...statements) {
   return found;
 }
 
-async function errorFunction() {
-  await app.session.execute('CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS '
-    + "'throw new RuntimeException(\"broken\");'");
-  return failure('SELECT broken(id) FROM t WHERE id = 1');
-}
-
 /** More tombstones than the node puts up with. */
 async function errorReadFailure() {
-  await app.session.execute('CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))');
   for (let seq = 0; seq < 110; seq++) {
     await app.session.execute('DELETE FROM graves WHERE id = 1 AND seq = ?', [seq], prepare);
   }
@@ -358,10 +345,7 @@ async function wrongPassword() {
 }
 
 async function use() {
-  const other = `${keyspace}_2`;
-  await app.session.execute(`CREATE KEYSPACE ${other} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`);
-  await app.session.execute(`CREATE TABLE ${other}.moved (id int PRIMARY KEY, v int)`);
-  await app.session.execute(`USE ${other}`);
+  await app.session.execute(`USE ${keyspace}_2`);
   await app.session.execute('INSERT INTO moved (id, v) VALUES (1, 7)');
   const found = await rows('SELECT v FROM moved WHERE id = 1');
   await app.session.execute(`USE ${keyspace}`);
@@ -373,7 +357,6 @@ async function keyspaceOfRequest() {
 }
 
 async function preparedAgain() {
-  await app.session.execute('CREATE TABLE altered (id int PRIMARY KEY, v int)');
   await app.session.execute('INSERT INTO altered (id, v) VALUES (1, 1)');
   const read = () => rows('SELECT id, v FROM altered WHERE id = ?', [1], prepare);
   const found = [await read()];
@@ -399,7 +382,6 @@ async function schemaEvents() {
 
 /** Reads of keys that one node has: in how many of them only that node took part, as their traces say. */
 async function tokenAware(table = 'keyed') {
-  await app.session.execute(`CREATE TABLE ${table} (k text, n int, PRIMARY KEY ((k, n)))`);
   let ofReplicas = 0;
   for (let n = 0; n < 30; n++) {
     await app.session.execute(`INSERT INTO ${table} (k, n) VALUES (?, ?)`, [`key ${n}`, n], prepare);
@@ -411,7 +393,6 @@ async function tokenAware(table = 'keyed') {
 
 /** 500 requests on one connection, none waiting for another's answer. */
 async function inFlight() {
-  await app.session.execute('CREATE TABLE crowded (id int PRIMARY KEY, v int)');
   const crowded = client({ contactOnly: true });
   await crowded.connect();
   const all = (perform) => Promise.all(Array.from({ length: 500 }, (_, id) => perform(id)));
@@ -436,7 +417,6 @@ async function connections() {
 
 /** A node stops answering, is killed, and comes back; the harness does it when all programs have said that they are ready. */
 async function outage() {
-  await app.session.execute('CREATE TABLE held (id int PRIMARY KEY, v int)');
   const contact = client({ contactOnly: true });
   await contact.connect();
   const options = { session: contact, consistency: consistencies.all };
@@ -502,7 +482,7 @@ const CHECKS = {
     `CREATE KEYSPACE ${keyspace} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`,
   ),
   'error-unavailable': () => failure('SELECT name FROM t WHERE id = 1', { consistency: consistencies.three }),
-  'error-function': errorFunction,
+  'error-function': () => failure('SELECT broken(id) FROM t WHERE id = 1'),
   'error-read-failure': errorReadFailure,
   'error-unauthorized': errorUnauthorized,
   password: wrongPassword,

@@ -140,15 +140,17 @@ async def connect(app):
 
 async def ddl(app):
     replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {app.arguments['replication']}}}"
+    own = f"{app.keyspace}_own"
     for statement in (
-        f"DROP KEYSPACE IF EXISTS {app.keyspace}",
-        f"CREATE KEYSPACE {app.keyspace} WITH replication = {replication}",
+        f"DROP KEYSPACE IF EXISTS {own}",
+        f"CREATE KEYSPACE {own} WITH replication = {replication}",
         f"CREATE TABLE {app.keyspace}.t (id int PRIMARY KEY, name text, note text)",
     ):
         await app.execute(statement)
     await app.session.use_keyspace(app.keyspace)
     tables = lambda: app.session.get_metadata().get_tables(app.keyspace)
     await eventually("the new table is known", lambda: "t" in tables())
+    await eventually("the new keyspace is known", lambda: own in app.session.get_metadata().get_keyspaces())
     columns = app.session.get_metadata().get_table_meta(app.keyspace, "t").columns
 
     # Not by a look at one moment: others change their schemas at any.
@@ -183,7 +185,6 @@ async def named(app):
 
 
 async def batch(app):
-    await app.execute("CREATE TABLE counts (id int PRIMARY KEY, n counter)")
     insert = await app.session.create_prepared("INSERT INTO t (id, name) VALUES (?, ?)")
     for number, batch in enumerate((acsylla.create_batch_logged(), acsylla.create_batch_unlogged())):
         bound = insert.bind()
@@ -209,7 +210,6 @@ async def all_of(count, at_once, execute):
 
 
 async def paging(app):
-    await app.execute("CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))")
     await all_of(1050, 50, await app.prepare("INSERT INTO paged (part, seq) VALUES (1, ?)"))
     prepared = await app.session.create_prepared("SELECT seq FROM paged WHERE part = 1")
     statement = prepared.bind(page_size=100)
@@ -239,12 +239,6 @@ async def lwt(app):
 
 
 async def types(app):
-    await app.execute("CREATE TYPE place (street text, number int)")
-    columns = (
-        "id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, "
-        "t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet"
-    )
-    await app.execute(f"CREATE TABLE kinds ({columns})")
     insert = await app.prepare("INSERT INTO kinds (id, l, s, m, n, t, u, d, v, i) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
     place = {"street": "Main", "number": 1}
     collections = (["b", "a"], {3, 1}, {"one": 1}, {1: [2, 3]}, (1, "two"), place)
@@ -256,7 +250,6 @@ async def types(app):
 
 async def vector(app):
     """A type of the server's that the driver does not know: bytes."""
-    await app.execute("CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)")
     insert = await app.prepare("INSERT INTO vectors (id, v) VALUES (1, ?)")
     await insert(struct.pack(">3f", 1.0, 2.5, -3.0))
     [[found]] = await app.rows("SELECT v FROM vectors WHERE id = 1")
@@ -264,7 +257,6 @@ async def vector(app):
 
 
 async def blob(app):
-    await app.execute("CREATE TABLE blobs (id int PRIMARY KEY, b blob)")
     await (await app.prepare("INSERT INTO blobs (id, b) VALUES (1, ?)"))(MEBIBYTE)
     [[returned]] = await app.rows("SELECT b FROM blobs WHERE id = 1")
     assert returned == MEBIBYTE
@@ -348,16 +340,11 @@ async def error_unavailable(app):
 
 
 async def error_function(app):
-    await app.execute(
-        "CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS "
-        "'throw new RuntimeException(\"broken\");'"
-    )
     return await failure(app.execute("SELECT broken(id) FROM t WHERE id = 1"))
 
 
 async def error_read_failure(app):
     """More tombstones than the node puts up with."""
-    await app.execute("CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))")
     await all_of(110, 110, await app.prepare("DELETE FROM graves WHERE id = 1 AND seq = ?"))
     return (await failure(app.execute("SELECT seq FROM graves WHERE id = 1")))[0]
 
@@ -381,10 +368,6 @@ async def password(app):
 
 async def use(app):
     other = f"{app.keyspace}_2"
-    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    await app.execute(f"DROP KEYSPACE IF EXISTS {other}")
-    await app.execute(f"CREATE KEYSPACE {other} WITH replication = {replication}")
-    await app.execute(f"CREATE TABLE {other}.moved (id int PRIMARY KEY, v int)")
     await app.session.use_keyspace(other)
     await app.execute("INSERT INTO moved (id, v) VALUES (1, 7)")
     found = await app.rows("SELECT v FROM moved WHERE id = 1")
@@ -397,7 +380,6 @@ async def keyspace_of_request(_app):
 
 
 async def prepared_again(app):
-    await app.execute("CREATE TABLE altered (id int PRIMARY KEY, v int)")
     await app.execute("INSERT INTO altered (id, v) VALUES (1, 1)")
     select = await app.prepare("SELECT * FROM altered WHERE id = ?")
     before = as_lists(await select(1))
@@ -427,7 +409,6 @@ async def schema_events(app):
 async def token_aware(app, keyspace=None):
     """Reads of keys that one node has: how many that node was asked for, as their traces say. The keyspace has one replica of each."""
     table = f"{keyspace or app.keyspace}.keyed"
-    await app.execute(f"CREATE TABLE IF NOT EXISTS {table} (k text, n int, PRIMARY KEY ((k, n)))")
     insert = await app.prepare(f"INSERT INTO {table} (k, n) VALUES (?, ?)")
     select = await app.session.create_prepared(f"SELECT k FROM {table} WHERE k = ? AND n = ?")
     keys = [[f"key {number}", number] for number in range(30)]
@@ -462,7 +443,6 @@ async def coordinator_and_reader(app, trace):
 
 async def in_flight(app):
     """500 requests on one connection, none waiting for another's answer."""
-    await app.execute("CREATE TABLE crowded (id int PRIMARY KEY, v int)")
     session = await app.configure(keep_to_contact=True).create_session(app.keyspace)
     insert = await app.prepare("INSERT INTO crowded (id, v) VALUES (?, ?)", session)
     select = await app.prepare("SELECT v FROM crowded WHERE id = ?", session)
@@ -485,10 +465,8 @@ async def connections(app):
 
 async def outage(app):
     """A node stops answering, is killed, and comes back; the harness does it when all programs have said that they are ready."""
-    await app.execute("CREATE TABLE held (id int PRIMARY KEY, v int)")
     # The driver takes replicas in any order, and a node that is one may still read from another: a keyspace where each key has one.
     alone = f"{app.keyspace}_2"
-    await app.execute(f"CREATE KEYSPACE {alone} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     every = {"consistency": acsylla.Consistency.ALL}
     session = await app.configure(keep_to_contact=True).create_session(app.keyspace)
     write = lambda: app.execute("INSERT INTO held (id, v) VALUES (1, 1)", session=session, **every)

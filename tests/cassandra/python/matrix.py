@@ -117,17 +117,19 @@ def connect(app):
 
 def ddl(app):
     replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {app.arguments['replication']}}}"
+    own = f"{app.keyspace}_own"
     agreed = []
     for statement in (
-        f"DROP KEYSPACE IF EXISTS {app.keyspace}",
-        f"CREATE KEYSPACE {app.keyspace} WITH replication = {replication}",
+        f"DROP KEYSPACE IF EXISTS {own}",
+        f"CREATE KEYSPACE {own} WITH replication = {replication}",
         f"CREATE TABLE {app.keyspace}.t (id int PRIMARY KEY, name text, note text)",
     ):
         future = app.session.execute_async(statement)
         future.result()
         agreed.append(future.is_schema_agreed)
     app.session.set_keyspace(app.keyspace)
-    return [agreed, sorted(app.cluster.metadata.keyspaces[app.keyspace].tables["t"].columns)]
+    keyspaces = app.cluster.metadata.keyspaces
+    return [agreed, sorted(keyspaces[own].tables), sorted(keyspaces[app.keyspace].tables["t"].columns)]
 
 
 def simple(app):
@@ -149,7 +151,6 @@ def named(app):
 
 
 def batch(app):
-    app.session.execute("CREATE TABLE counts (id int PRIMARY KEY, n counter)")
     insert = app.session.prepare("INSERT INTO t (id, name) VALUES (?, ?)")
     for kind in (BatchType.LOGGED, BatchType.UNLOGGED):
         statement = BatchStatement(batch_type=kind)
@@ -166,7 +167,6 @@ def batch(app):
 
 
 def paging(app):
-    app.session.execute("CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))")
     insert = app.session.prepare("INSERT INTO paged (part, seq) VALUES (1, ?)")
     execute_concurrent_with_args(app.session, insert, [(seq,) for seq in range(1050)], concurrency=50)
     select = app.session.prepare("SELECT seq FROM paged WHERE part = 1")
@@ -196,12 +196,6 @@ def lwt(app):
 
 
 def types(app):
-    app.session.execute("CREATE TYPE place (street text, number int)")
-    columns = (
-        "id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, "
-        "t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet"
-    )
-    app.session.execute(f"CREATE TABLE kinds ({columns})")
     insert = app.session.prepare("INSERT INTO kinds (id, l, s, m, n, t, u, d, v, i) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
     import decimal
 
@@ -211,13 +205,11 @@ def types(app):
 
 
 def vector(app):
-    app.session.execute("CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)")
     app.session.execute(app.session.prepare("INSERT INTO vectors (id, v) VALUES (1, ?)"), ([1.0, 2.5, -3.0],))
     return app.rows("SELECT v FROM vectors WHERE id = 1")
 
 
 def blob(app):
-    app.session.execute("CREATE TABLE blobs (id int PRIMARY KEY, b blob)")
     app.session.execute(app.session.prepare("INSERT INTO blobs (id, b) VALUES (1, ?)"), (MEBIBYTE,))
     [[returned]] = app.rows("SELECT b FROM blobs WHERE id = 1")
     assert returned == MEBIBYTE
@@ -292,16 +284,11 @@ def error_unavailable(app):
 
 
 def error_function(app):
-    app.session.execute(
-        "CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS "
-        "'throw new RuntimeException(\"broken\");'"
-    )
     return failure(app, "SELECT broken(id) FROM t WHERE id = 1")
 
 
 def error_read_failure(app):
     """More tombstones than the node puts up with."""
-    app.session.execute("CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))")
     delete = app.session.prepare("DELETE FROM graves WHERE id = 1 AND seq = ?")
     execute_concurrent_with_args(app.session, delete, [(seq,) for seq in range(110)])
     return failure(app, "SELECT seq FROM graves WHERE id = 1")[0]
@@ -329,9 +316,6 @@ def password(app):
 
 def use(app):
     other = f"{app.keyspace}_2"
-    app.session.execute(f"DROP KEYSPACE IF EXISTS {other}")
-    app.session.execute(f"CREATE KEYSPACE {other} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
-    app.session.execute(f"CREATE TABLE {other}.moved (id int PRIMARY KEY, v int)")
     app.session.execute(f"USE {other}")
     app.session.execute("INSERT INTO moved (id, v) VALUES (1, 7)")
     found = app.rows("SELECT v FROM moved WHERE id = 1")
@@ -349,7 +333,6 @@ def keyspace_of_request(app):
 
 
 def prepared_again(app):
-    app.session.execute("CREATE TABLE altered (id int PRIMARY KEY, v int)")
     app.session.execute("INSERT INTO altered (id, v) VALUES (1, 1)")
     select = app.session.prepare("SELECT * FROM altered WHERE id = ?")
     before = app.rows(select, (1,))
@@ -372,7 +355,6 @@ def schema_events(app):
 def token_aware(app, keyspace=None):
     """Reads of keys that one node has: how many that node was asked for, as their traces say. The keyspace has one replica of each."""
     table = f"{keyspace or app.keyspace}.keyed"
-    app.session.execute(f"CREATE TABLE IF NOT EXISTS {table} (k text, n int, PRIMARY KEY ((k, n)))")
     insert = app.session.prepare(f"INSERT INTO {table} (k, n) VALUES (?, ?)")
     select = app.session.prepare(f"SELECT k FROM {table} WHERE k = ? AND n = ?")
     keys = [(f"key {number}", number) for number in range(30)]
@@ -404,7 +386,6 @@ def coordinator_and_reader(app, trace):
 
 def in_flight(app):
     """500 requests on one connection, none waiting for another's answer."""
-    app.session.execute("CREATE TABLE crowded (id int PRIMARY KEY, v int)")
     insert = app.session.prepare("INSERT INTO crowded (id, v) VALUES (?, ?)")
     select = app.session.prepare("SELECT v FROM crowded WHERE id = ?")
     with app.configure(keep_to_contact=True) as cluster:
@@ -427,10 +408,8 @@ def connections(app):
 
 def outage(app):
     """A node stops answering, is killed, and comes back; the harness does it when all programs have said that they are ready."""
-    app.session.execute("CREATE TABLE held (id int PRIMARY KEY, v int)")
     # With more replicas a node that is one may still read from another.
     alone = f"{app.keyspace}_2"
-    app.session.execute(f"CREATE KEYSPACE {alone} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     write = SimpleStatement("INSERT INTO held (id, v) VALUES (1, 1)", consistency_level=ConsistencyLevel.ALL)
     read = SimpleStatement("SELECT v FROM held WHERE id = 1", consistency_level=ConsistencyLevel.ALL)
     with app.configure(keep_to_contact=True) as cluster:

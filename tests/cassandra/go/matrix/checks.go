@@ -63,8 +63,9 @@ func connect(app *application) interface{} {
 }
 
 func ddl(app *application) interface{} {
+	own := app.keyspace + "_own"
 	check(app.plain.Query(fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %s}",
-		app.keyspace, app.arguments["replication"])).Exec())
+		own, app.arguments["replication"])).Exec())
 	check(app.plain.Query("CREATE TABLE " + app.keyspace + ".t (id int PRIMARY KEY, name text, note text)").Exec())
 	check(agree(app.plain))
 	cluster := app.configure(false)
@@ -73,7 +74,9 @@ func ddl(app *application) interface{} {
 	cluster.Keyspace = app.keyspace
 	app.session = app.open(cluster)
 	eventually("all nodes are up", func() bool { return len(app.hosts.those(true)) == app.nodes })
-	return app.columns("t")
+	found, err := app.session.KeyspaceMetadata(own)
+	check(err)
+	return []interface{}{found.Name, app.columns("t")}
 }
 
 // columns of a table as the driver knows it; none if it does not.
@@ -121,7 +124,6 @@ func (app *application) batch(kind batchType, add map[string][][]interface{}) {
 }
 
 func batches(app *application) interface{} {
-	app.do("CREATE TABLE counts (id int PRIMARY KEY, n counter)")
 	for index, kind := range []batchType{logged, unlogged} {
 		app.batch(kind, map[string][][]interface{}{
 			"INSERT INTO t (id, name) VALUES (?, ?)":                                 {{20, fmt.Sprint("batch ", index)}, {21, "twice"}},
@@ -133,7 +135,6 @@ func batches(app *application) interface{} {
 }
 
 func paging(app *application) interface{} {
-	app.do("CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))")
 	for start := 0; start < 1050; start += 350 {
 		values := [][]interface{}{}
 		for seq := start; seq < start+350; seq++ {
@@ -182,9 +183,6 @@ func conditions(app *application) interface{} {
 
 // gocql cannot bind a tuple as a whole.
 func types(app *application) interface{} {
-	app.do("CREATE TYPE place (street text, number int)")
-	app.do("CREATE TABLE kinds (id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, " +
-		"t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet)")
 	app.do("INSERT INTO kinds (id, l, s, m, n, t, u, d, v, i) VALUES (?, ?, ?, ?, ?, (?, ?), ?, ?, ?, ?)",
 		1, []string{"b", "a"}, []int{3, 1}, map[string]int64{"one": 1}, map[int][]int{1: {2, 3}}, 1, "two",
 		map[string]interface{}{"street": "Main", "number": 1}, inf.NewDec(-150, 2), new(big.Int).Lsh(big.NewInt(1), 70), "::1")
@@ -195,13 +193,11 @@ func vectors(app *application) interface{} {
 	if !hasVectors {
 		panic(absent("gocql 1 has no vectors"))
 	}
-	app.do("CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)")
 	app.do("INSERT INTO vectors (id, v) VALUES (?, ?)", 1, []float32{1, 2.5, -3})
 	return app.rows("SELECT v FROM vectors WHERE id = 1")
 }
 
 func blob(app *application) interface{} {
-	app.do("CREATE TABLE blobs (id int PRIMARY KEY, b blob)")
 	large := make([]byte, 1<<20)
 	for index := range large {
 		large[index] = byte(index)
@@ -315,13 +311,11 @@ func errorUnavailable(app *application) interface{} {
 }
 
 func errorFunction(app *application) interface{} {
-	app.do("CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'throw new RuntimeException(\"broken\");'")
 	return failure(app.session.Query("SELECT broken(id) FROM t WHERE id = 1").Exec())
 }
 
 // More tombstones than the node puts up with.
 func errorReadFailure(app *application) interface{} {
-	app.do("CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))")
 	for seq := 0; seq < 110; seq++ {
 		app.do("DELETE FROM graves WHERE id = ? AND seq = ?", 1, seq)
 	}
@@ -354,11 +348,8 @@ func wrongPassword(app *application) interface{} {
 
 // gocql refuses USE; a session's keyspace is sent as USE on each of its connections.
 func use(app *application) interface{} {
-	other := app.keyspace + "_2"
-	app.do("CREATE KEYSPACE " + other + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	app.do("CREATE TABLE " + other + ".moved (id int PRIMARY KEY, v int)")
 	cluster := app.configure(false)
-	cluster.Keyspace = other
+	cluster.Keyspace = app.keyspace + "_2"
 	moved := app.open(cluster)
 	defer moved.Close()
 	check(moved.Query("INSERT INTO moved (id, v) VALUES (?, ?)", 1, 7).Exec())
@@ -375,7 +366,6 @@ func keyspaceOfRequest(app *application) interface{} {
 }
 
 func preparedAgain(app *application) interface{} {
-	app.do("CREATE TABLE altered (id int PRIMARY KEY, v int)")
 	app.do("INSERT INTO altered (id, v) VALUES (?, ?)", 1, 1)
 	read := func() interface{} { return app.rows("SELECT id, v FROM altered WHERE id = ?", 1) }
 	found := []interface{}{read()}
@@ -400,9 +390,6 @@ func schemaEvents(app *application) interface{} {
 
 // Reads of keys that one node has: in how many of them only that node took part, as their traces say.
 func (app *application) tokenAware(table string) string {
-	app.do("CREATE TABLE " + table + " (k text, n int, PRIMARY KEY ((k, n)))")
-	// In version 3 it takes the key from what it knows of the table, and knows that from the event alone.
-	eventually("the new table is known", func() bool { return len(app.columns(table)) > 0 })
 	traces := []traceID{}
 	for id := 0; id < 30; id++ {
 		app.do("INSERT INTO "+table+" (k, n) VALUES (?, ?)", fmt.Sprint("key ", id), id)
@@ -420,7 +407,6 @@ func (app *application) tokenAware(table string) string {
 
 // 500 requests on one connection, none waiting for another's answer.
 func inFlight(app *application) interface{} {
-	app.do("CREATE TABLE crowded (id int PRIMARY KEY, v int)")
 	cluster := app.configure(true)
 	cluster.Keyspace = app.keyspace
 	crowded := app.open(cluster)
@@ -464,7 +450,6 @@ func connections(app *application) interface{} {
 
 // A node stops answering, is killed, and comes back; the harness does it when all programs have said that they are ready.
 func outage(app *application) interface{} {
-	app.do("CREATE TABLE held (id int PRIMARY KEY, v int)")
 	cluster := app.configure(true)
 	cluster.Keyspace = app.keyspace
 	contact := app.open(cluster)

@@ -86,7 +86,7 @@ pub(crate) async fn perform(name: &str, app: &Application) -> Found {
             three.set_consistency(Consistency::Three);
             fails(app, three).await
         }
-        "error-function" => error_function(app).await,
+        "error-function" => fails(app, "SELECT broken(id) FROM t WHERE id = 1").await,
         "error-read-failure" => error_read_failure(app).await,
         "error-unauthorized" => error_unauthorized(app).await,
         "password" => password(app).await,
@@ -116,11 +116,9 @@ async fn ddl(app: &Application) -> Found {
         "{{'class': 'SimpleStrategy', 'replication_factor': {}}}",
         app.given["replication"]
     );
-    app.run(format!(
-        "CREATE KEYSPACE {} WITH replication = {replication}",
-        app.keyspace
-    ))
-    .await?;
+    let own = format!("{}_own", app.keyspace);
+    app.run(format!("CREATE KEYSPACE {own} WITH replication = {replication}"))
+        .await?;
     app.session.use_keyspace(&app.keyspace, false).await?;
     app.run("CREATE TABLE t (id int PRIMARY KEY, name text, note text)")
         .await?;
@@ -132,7 +130,7 @@ async fn ddl(app: &Application) -> Found {
         .get_keyspace(&app.keyspace)
         .ok_or(Reason::Absent("the keyspace is unknown"))?;
     let columns: BTreeSet<&String> = keyspace.tables["t"].columns.keys().collect();
-    Ok(json!([agreed, columns]))
+    Ok(json!([agreed, state.get_keyspace(&own).is_some(), columns]))
 }
 
 async fn simple(app: &Application) -> Found {
@@ -168,8 +166,6 @@ async fn named(app: &Application) -> Found {
 }
 
 async fn batch(app: &Application) -> Found {
-    app.run("CREATE TABLE counts (id int PRIMARY KEY, n counter)")
-        .await?;
     let insert = app
         .session
         .prepare("INSERT INTO t (id, name) VALUES (?, ?)")
@@ -198,8 +194,6 @@ async fn batch(app: &Application) -> Found {
 }
 
 async fn paging(app: &Application) -> Found {
-    app.run("CREATE TABLE paged (part int, seq int, PRIMARY KEY (part, seq))")
-        .await?;
     let insert = app
         .session
         .prepare("INSERT INTO paged (part, seq) VALUES (1, ?)")
@@ -261,12 +255,6 @@ struct Place {
 }
 
 async fn types(app: &Application) -> Found {
-    app.run("CREATE TYPE place (street text, number int)").await?;
-    app.run(
-        "CREATE TABLE kinds (id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, \
-         t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet)",
-    )
-    .await?;
     let insert = app
         .session
         .prepare("INSERT INTO kinds (id, l, s, m, n, t, u, d, v, i) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
@@ -293,8 +281,6 @@ async fn types(app: &Application) -> Found {
 }
 
 async fn vector(app: &Application) -> Found {
-    app.run("CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>)")
-        .await?;
     let insert = app
         .session
         .prepare("INSERT INTO vectors (id, v) VALUES (1, ?)")
@@ -306,7 +292,6 @@ async fn vector(app: &Application) -> Found {
 }
 
 async fn blob(app: &Application) -> Found {
-    app.run("CREATE TABLE blobs (id int PRIMARY KEY, b blob)").await?;
     let large: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
     let insert = app
         .session
@@ -390,19 +375,8 @@ async fn fails(app: &Application, statement: impl Into<Statement>) -> Found {
     failure(app.session.query_unpaged(statement, ()).await)
 }
 
-async fn error_function(app: &Application) -> Found {
-    app.run(
-        "CREATE FUNCTION broken (v int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS \
-         'throw new RuntimeException(\"broken\");'",
-    )
-    .await?;
-    fails(app, "SELECT broken(id) FROM t WHERE id = 1").await
-}
-
 /// More tombstones than the node puts up with.
 async fn error_read_failure(app: &Application) -> Found {
-    app.run("CREATE TABLE graves (id int, seq int, PRIMARY KEY (id, seq))")
-        .await?;
     let delete = app
         .session
         .prepare("DELETE FROM graves WHERE id = 1 AND seq = ?")
@@ -448,12 +422,6 @@ async fn password(app: &Application) -> Found {
 
 async fn use_keyspace(app: &Application) -> Found {
     let other = format!("{}_2", app.keyspace);
-    app.run(format!(
-        "CREATE KEYSPACE {other} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
-    ))
-    .await?;
-    app.run(format!("CREATE TABLE {other}.moved (id int PRIMARY KEY, v int)"))
-        .await?;
     app.session.use_keyspace(&other, false).await?;
     app.run("INSERT INTO moved (id, v) VALUES (1, 7)").await?;
     let found = app.rows("SELECT v FROM moved WHERE id = 1").await?;
@@ -462,8 +430,6 @@ async fn use_keyspace(app: &Application) -> Found {
 }
 
 async fn prepared_again(app: &Application) -> Found {
-    app.run("CREATE TABLE altered (id int PRIMARY KEY, v int)")
-        .await?;
     app.run("INSERT INTO altered (id, v) VALUES (1, 1)").await?;
     let select = app
         .session
@@ -501,8 +467,6 @@ async fn schema_events(app: &Application) -> Found {
 
 /// Reads of keys that one node has: how many that node was asked for, as their traces say.
 async fn token_aware(app: &Application) -> Found {
-    app.run("CREATE TABLE keyed (k text, n int, PRIMARY KEY ((k, n)))")
-        .await?;
     let insert = app
         .session
         .prepare("INSERT INTO keyed (k, n) VALUES (?, ?)")
@@ -525,8 +489,6 @@ async fn token_aware(app: &Application) -> Found {
 
 /// 500 requests on one connection, none waiting for another's answer.
 async fn in_flight(app: &Application) -> Found {
-    app.run("CREATE TABLE crowded (id int PRIMARY KEY, v int)")
-        .await?;
     let wish = Wish {
         only: app.contact(),
         in_keyspace: Some(&app.keyspace),

@@ -82,7 +82,7 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .schema_agreement_timeout(Duration::from_secs(60))
         // What it was told of a schema it reads at its next turn, a minute apart if not asked otherwise: the
         // keyspaces that events have named, and no others. Who hears of nothing learns nothing.
-        .cluster_metadata_refresh_interval(Duration::from_secs(5))
+        .cluster_metadata_refresh_interval(Duration::from_secs(1))
         .periodic_metadata_fetch_mode(PeriodicFetchMode::AffectedKeyspaces)
         .default_execution_profile_handle(profile.build().into_handle())
         .tls_context(tls(given)?);

@@ -29,7 +29,6 @@ fn by_all(cql: &str) -> Statement {
 }
 
 pub(crate) async fn outage(app: &Application) -> Found {
-    app.run("CREATE TABLE held (id int PRIMARY KEY, v int)").await?;
     let wish = Wish {
         only: app.contact(),
         in_keyspace: Some(&app.keyspace),
