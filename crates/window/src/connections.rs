@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::coverage::add_counts;
+use super::{counts::raise, coverage::add_counts};
 
 /// Connections that a client has opened, each counted when the server has accepted its STARTUP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +49,11 @@ impl Connections {
 
     /// Adds those of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.opened += other.opened;
-        self.uncompressed += other.uncompressed;
-        self.tls += other.tls;
-        self.tls_before += other.tls_before;
-        self.plain += other.plain;
+        raise(&mut self.opened, other.opened);
+        raise(&mut self.uncompressed, other.uncompressed);
+        raise(&mut self.tls, other.tls);
+        raise(&mut self.tls_before, other.tls_before);
+        raise(&mut self.plain, other.plain);
         add_counts(&mut self.versions, &other.versions);
         for (node, &connections) in &other.at_once {
             self.are_open(node, connections);

@@ -4,6 +4,17 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::sketch::meter::{self, PER_ENTRY};
 
+/// The largest count of a snapshot that is read, and where merging stops: 72 petabytes, or two thousand years in
+/// microseconds, which no traffic adds up to. So a made-up snapshot cannot make the counts of others wrap around, nor can any
+/// number of them, and what a reader adds up of a few counts fits.
+pub(super) const MOST: u64 = 1 << 56;
+
+/// Adds to a count what another window has, up to [`MOST`].
+#[inline]
+pub(super) fn raise(count: &mut u64, more: u64) {
+    *count = count.saturating_add(more).min(MOST).max(*count);
+}
+
 /// The name under which everything is counted for which there is no room.
 pub const OTHERS: &str = "(others)";
 
@@ -18,8 +29,7 @@ pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>
 /// others: a name that comes more often than those that stay, between two such times, is never among them.
 pub(super) fn add(counts: &mut BTreeMap<String, u64>, name: &str, more: u64, limit: usize) {
     if let Some(count) = counts.get_mut(name) {
-        *count += more;
-        return;
+        return raise(count, more);
     }
     meter::grow(name.len() + PER_ENTRY);
     counts.insert(name.to_owned(), more);
@@ -27,13 +37,13 @@ pub(super) fn add(counts: &mut BTreeMap<String, u64>, name: &str, more: u64, lim
     if counts.len() > limit + usize::from(counts.contains_key(OTHERS)) {
         let is_other = |name: &String| name == OTHERS;
         let gone: u64 = keep_heaviest(counts, kept(limit), is_other).values().sum();
-        *counts.entry(OTHERS.to_owned()).or_default() += gone;
+        raise(counts.entry(OTHERS.to_owned()).or_default(), gone);
     }
 }
 
 /// Adds to the count of `key`; beyond `limit` keys the rarest ones are forgotten.
 pub(super) fn add_or_forget<K: Ord + Clone>(counts: &mut BTreeMap<K, u64>, key: K, more: u64, limit: usize) {
-    *counts.entry(key).or_default() += more;
+    raise(counts.entry(key).or_default(), more);
     if counts.len() > limit {
         keep_heaviest(counts, kept(limit), |_| false);
     }

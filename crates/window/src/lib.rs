@@ -39,6 +39,7 @@ use sketch::meter;
 
 pub use connections::Connections;
 pub use counts::OTHERS;
+use counts::raise;
 pub use coverage::{CaptureCoverage, Coverage};
 pub use detail::Detail;
 pub use load::{InRing, Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
@@ -328,7 +329,7 @@ impl Window {
         match self.patterns.get_mut(&id) {
             Some(mine) if mine.head.cql == pattern.head.cql => mine.merge(pattern),
             Some(_) => {
-                self.coverage.patterns_collided += pattern.count;
+                raise(&mut self.coverage.patterns_collided, pattern.count);
                 self.others().merge(&Pattern {
                     flags: BTreeSet::new(),
                     ..pattern.clone()

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{counts, coverage::add_counts};
+use super::{
+    counts::{self, raise},
+    coverage::add_counts,
+};
 
 /// Which nodes the traffic of a window goes to, and which parts of the ring.
 ///
@@ -36,9 +39,9 @@ impl Load {
         }
         self.keep_busiest();
         self.ring.merge(&other.ring);
-        self.coordinator_unknown += other.coordinator_unknown;
+        raise(&mut self.coordinator_unknown, other.coordinator_unknown);
         add_counts(&mut self.unplaced, &other.unplaced);
-        self.without_keys += other.without_keys;
+        raise(&mut self.without_keys, other.without_keys);
     }
 }
 
@@ -62,7 +65,7 @@ impl Load {
         works.sort_unstable_by(|a, b| b.cmp(a));
         for (_, id) in works.drain(counts::kept(MAX_NODES)..) {
             if let Some(load) = self.nodes.remove(&id) {
-                self.coordinator_unknown += load.coordinated;
+                raise(&mut self.coordinator_unknown, load.coordinated);
             }
         }
     }
@@ -131,11 +134,11 @@ impl NodeLoad {
         self.address = self.address.take().max(other.address.clone());
         self.data_center = self.data_center.take().max(other.data_center.clone());
         self.rack = self.rack.take().max(other.rack.clone());
-        self.coordinated += other.coordinated;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.in_ring.own += other.in_ring.own;
-        self.in_ring.mean += other.in_ring.mean;
+        raise(&mut self.coordinated, other.coordinated);
+        raise(&mut self.reads, other.reads);
+        raise(&mut self.writes, other.writes);
+        raise(&mut self.in_ring.own, other.in_ring.own);
+        raise(&mut self.in_ring.mean, other.in_ring.mean);
     }
 }
 
@@ -221,7 +224,7 @@ fn add(counts: &mut Vec<u64>, other: &[u64]) {
         counts.resize(other.len(), 0);
     }
     for (count, other) in counts.iter_mut().zip(other) {
-        *count += other;
+        raise(count, *other);
     }
 }
 
@@ -270,9 +273,9 @@ impl Routing {
 
     /// Adds what `other` has counted.
     pub fn merge(&mut self, other: &Self) {
-        self.replica += other.replica;
-        self.other += other.other;
-        self.unknown += other.unknown;
+        raise(&mut self.replica, other.replica);
+        raise(&mut self.other, other.other);
+        raise(&mut self.unknown, other.unknown);
     }
 }
 

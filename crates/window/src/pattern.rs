@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Distinct, Distribution, Paging, Repeats, Routing, Scanned, TokenRanges, WriteTimes, counts,
+    counts::raise,
     coverage::add_counts,
     overflow,
     sketch::meter::{self, PER_ENTRY},
@@ -229,8 +230,8 @@ impl Missed {
     }
 
     pub(super) fn merge(&mut self, other: Self) {
-        self.executions = self.executions.saturating_add(other.executions);
-        self.latency_us = self.latency_us.saturating_add(other.latency_us);
+        raise(&mut self.executions, other.executions);
+        raise(&mut self.latency_us, other.latency_us);
     }
 }
 
@@ -275,11 +276,11 @@ impl Tombstones {
     pub(super) fn merge(&mut self, other: &Self) {
         self.scanned.merge(&other.scanned);
         self.live_rows.merge(&other.live_rows);
-        self.warned += other.warned;
-        self.aborted += other.aborted;
-        self.traced += other.traced;
-        self.short_pages += other.short_pages;
-        self.empty_pages += other.empty_pages;
+        raise(&mut self.warned, other.warned);
+        raise(&mut self.aborted, other.aborted);
+        raise(&mut self.traced, other.traced);
+        raise(&mut self.short_pages, other.short_pages);
+        raise(&mut self.empty_pages, other.empty_pages);
     }
 }
 
@@ -311,7 +312,7 @@ impl Nulls {
 
     /// Adds the nulls of `other`.
     fn merge(&mut self, other: &Self) {
-        self.executions += other.executions;
+        raise(&mut self.executions, other.executions);
         for (column, &count) in &other.by_column {
             self.count(Some(column), count);
         }
@@ -488,7 +489,7 @@ impl Pattern {
     /// Counts warnings of a class.
     pub fn count_warned(&mut self, class: &str, more: Warned) {
         if let Some(warned) = self.warned.get_mut(class) {
-            warned.times += more.times;
+            raise(&mut warned.times, more.times);
             warned.largest = warned.largest.max(more.largest);
         } else if self.warned.len() < MAX_WARNING_CLASSES {
             self.warned.insert(class.to_owned(), more);
@@ -509,20 +510,20 @@ impl Pattern {
     /// Adds the exchanges of `other`, a pattern of the same template.
     pub fn merge(&mut self, other: &Self) {
         self.flags.extend(&other.flags);
-        self.count += other.count;
-        self.errors += other.errors;
+        raise(&mut self.count, other.count);
+        raise(&mut self.errors, other.errors);
         for (&code, &count) in &other.error_codes {
             counts::add_or_forget(&mut self.error_codes, code, count, MAX_ERROR_CODES);
         }
-        self.unconfirmed += other.unconfirmed;
+        raise(&mut self.unconfirmed, other.unconfirmed);
         self.on_known_table |= other.on_known_table;
         self.missed.merge(other.missed);
-        self.warnings += other.warnings;
+        raise(&mut self.warnings, other.warnings);
         for (class, warned) in &other.warned {
             self.count_warned(class, *warned);
         }
-        self.traced += other.traced;
-        self.not_applied += other.not_applied;
+        raise(&mut self.traced, other.traced);
+        raise(&mut self.not_applied, other.not_applied);
         self.write_times.merge(&other.write_times);
         self.latency_us.merge(&other.latency_us);
         self.partitions.merge(&other.partitions);
@@ -534,9 +535,9 @@ impl Pattern {
         self.large_values.merge(&other.large_values);
         self.collection_items.merge(&other.collection_items);
         self.tombstones.merge(&other.tombstones);
-        self.pages += other.pages;
-        self.logical_reads += other.logical_reads;
-        self.unpaged += other.unpaged;
+        raise(&mut self.pages, other.pages);
+        raise(&mut self.logical_reads, other.logical_reads);
+        raise(&mut self.unpaged, other.unpaged);
         self.unpaged_rows.merge(&other.unpaged_rows);
         if let Some((smallest, largest)) = other.page_sizes {
             self.see_page_size(smallest);
@@ -549,10 +550,10 @@ impl Pattern {
         self.routing.merge(&other.routing);
         add_counts(&mut self.consistency, &other.consistency);
         add_counts(&mut self.serial_consistency, &other.serial_consistency);
-        self.prepared += other.prepared;
-        self.prepared_again += other.prepared_again;
+        raise(&mut self.prepared, other.prepared);
+        raise(&mut self.prepared_again, other.prepared_again);
         self.nulls.merge(&other.nulls);
-        self.unprepared += other.unprepared;
+        raise(&mut self.unprepared, other.unprepared);
         counts::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
         if let Some((first, last)) = other.seen {
             self.see(first);
@@ -563,7 +564,7 @@ impl Pattern {
 /// The name becomes a string once.
 fn count_level(counts: &mut BTreeMap<String, u64>, level: &str, exchanges: u64) {
     match counts.get_mut(level) {
-        Some(count) => *count += exchanges,
+        Some(count) => raise(count, exchanges),
         None => drop(counts.insert(level.to_owned(), exchanges)),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, coverage::add_counts, ring::RingCover};
+use super::{Distinct, Distribution, counts::raise, coverage::add_counts, ring::RingCover};
 
 /// Reads whose pages are put together: of each read that has ended, in the window in which it did.
 ///
@@ -104,8 +104,8 @@ impl Paging {
     pub(super) fn merge(&mut self, other: &Self) {
         self.rows.merge(&other.rows);
         self.pages.merge(&other.pages);
-        self.abandoned += other.abandoned;
-        self.unlinked += other.unlinked;
+        raise(&mut self.abandoned, other.abandoned);
+        raise(&mut self.unlinked, other.unlinked);
     }
 }
 
@@ -117,7 +117,7 @@ impl Repeats {
 
     /// Adds the executions of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.in_flight += other.in_flight;
+        raise(&mut self.in_flight, other.in_flight);
         add_counts(&mut self.retries, &other.retries);
     }
 }
@@ -134,9 +134,9 @@ impl Scanned {
         if let Some(distinct) = &other.distinct {
             self.distinct.get_or_insert_default().merge(distinct);
         }
-        self.rows += other.rows;
-        self.rows_left_out += other.rows_left_out;
-        self.answers_without_keys += other.answers_without_keys;
+        raise(&mut self.rows, other.rows);
+        raise(&mut self.rows_left_out, other.rows_left_out);
+        raise(&mut self.answers_without_keys, other.answers_without_keys);
     }
 }
 
@@ -144,7 +144,7 @@ impl TokenRanges {
     /// Adds the reads of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.cover.merge(&other.cover);
-        self.sweeps += other.sweeps;
-        self.sweep_reads += other.sweep_reads;
+        raise(&mut self.sweeps, other.sweeps);
+        raise(&mut self.sweep_reads, other.sweep_reads);
     }
 }

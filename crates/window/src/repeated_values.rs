@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::raise;
+
 /// What INSERTs write into the columns of a table, of one partition in
 /// [`SAMPLED_PARTITIONS`](cqlens_cql::cells::SAMPLED_PARTITIONS): whether a row has the value of the row before it,
 /// in the same partition and in another one.
@@ -25,10 +27,10 @@ pub struct RepeatedValue {
 
 impl RepeatedValue {
     fn add(&mut self, more: Self) {
-        self.within += more.within;
-        self.same_within += more.same_within;
-        self.across += more.across;
-        self.same_across += more.same_across;
+        raise(&mut self.within, more.within);
+        raise(&mut self.same_within, more.same_within);
+        raise(&mut self.across, more.across);
+        raise(&mut self.same_across, more.same_across);
     }
 }
 

@@ -19,7 +19,9 @@ use rustc_hash::FxHashMap;
 
 use super::{
     IndexedColumn, MAX_INDEXED_COLUMNS, MAX_TABLES, Missed, OVERFLOW, Pattern, PatternId, TableTraffic,
-    Window, counts, sketch::meter,
+    Window,
+    counts::{self, raise},
+    sketch::meter,
 };
 use cqlens_cql::schema::{ColumnName, TableName};
 
@@ -227,7 +229,7 @@ impl Window {
             return;
         };
         self.sequences.forget(id);
-        self.coverage.patterns_overflowed += pattern.count;
+        raise(&mut self.coverage.patterns_overflowed, pattern.count);
         self.coverage.patterns_evicted += 1;
         if pattern.is_confirmed() {
             self.room.departed.add(id, Missed::of(&pattern));
@@ -268,7 +270,7 @@ impl Window {
         let gone = lightest(&self.tables, rank, table_bytes, MAX_TABLES, most_bytes);
         for name in gone {
             if let Some(table) = self.tables.remove(&name) {
-                self.coverage.tables_overflowed += table.reads + table.writes;
+                raise(&mut self.coverage.tables_overflowed, table.reads + table.writes);
                 self.coverage.tables_evicted += 1;
             }
         }
@@ -289,7 +291,7 @@ impl Window {
         );
         for name in gone {
             if let Some(column) = self.indexed.remove(&name) {
-                self.coverage.indexed_columns_overflowed += column.uses();
+                raise(&mut self.coverage.indexed_columns_overflowed, column.uses());
             }
         }
     }

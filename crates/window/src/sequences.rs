@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, PatternId};
+use super::{Distinct, Distribution, PatternId, counts::raise};
 
 pub use pair_room::PairRoom;
 pub use repeated_reads::{Bursts, RepeatedReads};
@@ -162,13 +162,13 @@ impl BucketReads {
     pub const MOST_STEPS: usize = 16;
 
     fn merge(&mut self, other: &Self) {
-        self.single += other.single;
+        raise(&mut self.single, other.single);
         self.partitions.merge(&other.partitions);
-        self.concurrent += other.concurrent;
-        self.lists += other.lists;
-        self.steps += other.steps;
+        raise(&mut self.concurrent, other.concurrent);
+        raise(&mut self.lists, other.lists);
+        raise(&mut self.steps, other.steps);
         for (size, times) in &other.step_sizes {
-            *self.step_sizes.entry(*size).or_default() += times;
+            raise(self.step_sizes.entry(*size).or_default(), *times);
         }
         keep_lowest(&mut self.step_sizes, Self::MOST_STEPS);
         self.unit = self.unit.map_or(other.unit, |unit| Some(unit.and(other.unit)));
@@ -255,7 +255,7 @@ impl Sequences {
 
     /// Adds reads of a pattern that were looked at.
     pub fn count_requests(&mut self, id: PatternId, requests: u64) {
-        *self.requests.entry(id).or_default() += requests;
+        raise(self.requests.entry(id).or_default(), requests);
     }
 
     /// The part of the executions of a pattern that so many operations are, of which each begins with one of them; none where
@@ -438,9 +438,9 @@ fn keep_lowest<K: Ord, V>(entries: &mut BTreeMap<K, V>, most: usize) -> usize {
 
 impl FollowedReads {
     fn merge(&mut self, other: &Self) {
-        self.reads += other.reads;
-        self.rows += other.rows;
-        self.passed_over += other.passed_over;
+        raise(&mut self.reads, other.reads);
+        raise(&mut self.rows, other.rows);
+        raise(&mut self.passed_over, other.passed_over);
         self.operation_us.merge(&other.operation_us);
         for (id, link) in &other.links {
             self.links.entry(*id).or_default().merge(link);
@@ -451,19 +451,19 @@ impl FollowedReads {
 impl Link {
     fn merge(&mut self, other: &Self) {
         self.keys.merge(&other.keys);
-        self.rows += other.rows;
-        self.requests += other.requests;
-        self.lists += other.lists;
-        self.overlapping += other.overlapping;
+        raise(&mut self.rows, other.rows);
+        raise(&mut self.requests, other.requests);
+        raise(&mut self.lists, other.lists);
+        raise(&mut self.overlapping, other.overlapping);
         self.elapsed_us.merge(&other.elapsed_us);
-        self.by_chance += other.by_chance;
-        self.compared += other.compared;
-        self.in_order += other.in_order;
+        raise(&mut self.by_chance, other.by_chance);
+        raise(&mut self.compared, other.compared);
+        raise(&mut self.in_order, other.in_order);
         self.values.merge(&other.values);
         for (from, keys) in &other.columns {
             let mine = self.columns.entry(from.clone()).or_default();
             for (to, count) in keys {
-                *mine.entry(to.clone()).or_default() += count;
+                raise(mine.entry(to.clone()).or_default(), *count);
             }
             keep_lowest(mine, Sequences::MOST_COLUMNS);
         }
@@ -473,29 +473,29 @@ impl Link {
 
 impl BatchedCopies {
     fn merge(&mut self, other: Self) {
-        self.batches += other.batches;
-        self.copies += other.copies;
-        self.failed += other.failed;
+        raise(&mut self.batches, other.batches);
+        raise(&mut self.copies, other.copies);
+        raise(&mut self.failed, other.failed);
     }
 }
 
 impl Rewrites {
     fn merge(&mut self, other: &Self) {
-        self.writes += other.writes;
-        self.late += other.late;
+        raise(&mut self.writes, other.writes);
+        raise(&mut self.late, other.late);
         self.elapsed_us.merge(&other.elapsed_us);
     }
 }
 
 impl CopiedWrites {
     fn merge(&mut self, other: &Self) {
-        self.writes += other.writes;
+        raise(&mut self.writes, other.writes);
         for (id, pairs) in &other.pairs {
             let mine = self.pairs.entry(*id).or_default();
-            mine.pairs += pairs.pairs;
-            mine.late += pairs.late;
-            mine.one_failed += pairs.one_failed;
-            mine.concurrent += pairs.concurrent;
+            raise(&mut mine.pairs, pairs.pairs);
+            raise(&mut mine.late, pairs.late);
+            raise(&mut mine.one_failed, pairs.one_failed);
+            raise(&mut mine.concurrent, pairs.concurrent);
             mine.apart_us.merge(&pairs.apart_us);
         }
     }

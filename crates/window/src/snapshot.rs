@@ -7,6 +7,8 @@
 //! changes its meaning. Anything else is another version, and the one before is still read. The files in
 //! `tests/golden` hold every version to that.
 
+mod plausible;
+
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
 
@@ -16,6 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Window, sketch::meter};
+use plausible::Implausible;
 
 /// The format's name and version, the first field of every snapshot.
 const FORMAT: &str = "cqlens.snapshot.v1";
@@ -120,6 +123,12 @@ pub enum SnapshotError {
     /// Something else than a snapshot.
     #[error("unknown snapshot format {0:?}, this version reads {FORMAT:?}")]
     UnknownFormat(String),
+    /// A count that no traffic has, at this path: the file is damaged, or made up.
+    #[error("the snapshot is damaged: no traffic has as much as {0} says")]
+    Implausible(String),
+    /// Counts that do not add up, see [`Coverage::check`](super::Coverage::check).
+    #[error("the snapshot is damaged: its coverage does not add up ({0})")]
+    Sums(String),
     /// More than is read again.
     #[error("snapshot larger than {MAX_BYTES} bytes")]
     TooLarge,
@@ -204,13 +213,20 @@ impl Snapshot {
         #[derive(Deserialize)]
         struct Head {
             format: String,
+            #[serde(default)]
+            window: Implausible,
         }
         let text = text(from, MAX_BYTES)?;
         let head: Head = serde_json::from_slice(&text)?;
         if head.format != FORMAT {
             return Err(other_format(head.format));
         }
+        if let Some(path) = head.window.0 {
+            return Err(SnapshotError::Implausible(path));
+        }
         let mut snapshot: Self = meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?;
+        let sums = snapshot.window.coverage.check();
+        sums.map_err(SnapshotError::Sums)?;
         snapshot.window.assume_observed();
         Ok(snapshot)
     }
@@ -388,7 +404,7 @@ mod tests {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
         let head = || (super::super::overflow(), BTreeSet::new());
         let pattern = window.pattern_mut(PatternId(10), &super::super::overflow().cql, head);
-        for value in (0..17).chain([u64::MAX]) {
+        for value in (0..17).chain([1 << 42]) {
             pattern.latency_us.record(value);
             pattern.rows.record(value);
             pattern.unpaged_rows.record(value);

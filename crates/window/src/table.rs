@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Detail, Distinct, Distribution, Heavy, InsertedRows, Largest, PartitionWeights, RepeatedValues,
-    pattern::Tombstones,
+    counts::raise, pattern::Tombstones,
 };
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
@@ -108,8 +108,8 @@ impl KeySizes {
 
     /// Adds the keys of `other`.
     fn merge(&mut self, other: Self) {
-        self.named += other.named;
-        self.long += other.long;
+        raise(&mut self.named, other.named);
+        raise(&mut self.long, other.long);
         self.longest = self.longest.max(other.longest);
     }
 }
@@ -183,8 +183,8 @@ impl TableTraffic {
     /// Adds the traffic of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.known |= other.known;
-        self.reads += other.reads;
-        self.writes += other.writes;
+        raise(&mut self.reads, other.reads);
+        raise(&mut self.writes, other.writes);
         self.partitions_per_read.merge(&other.partitions_per_read);
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);

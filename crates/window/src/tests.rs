@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod forged;
+
 fn head(cql: &str) -> (PatternHead, BTreeSet<Flag>) {
     (
         PatternHead {
@@ -43,6 +45,7 @@ fn window(start: i64, ids: std::ops::Range<u64>, count: u64) -> Window {
         load(&mut window.load, id, count);
         window.count_client(&format!("client {id}"), 1);
     }
+    window.coverage.requests = count;
     window.coverage.audited = count;
     window.close(at(start + 60));
     window

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::raise;
+
 /// Writes by the timestamp that decides which of two values stays, as far as the client gives it: with the
 /// request, as most drivers do, or by `USING TIMESTAMP`. Compared with the clock of who watches, when the request
 /// passed.
@@ -60,12 +62,12 @@ impl WriteTimes {
 
     /// Adds the writes of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.stated += other.stated;
-        self.ahead += other.ahead;
+        raise(&mut self.stated, other.stated);
+        raise(&mut self.ahead, other.ahead);
         self.most_ahead_us = self.most_ahead_us.max(other.most_ahead_us);
-        self.other_units += other.other_units;
-        self.behind += other.behind;
-        self.day_behind += other.day_behind;
+        raise(&mut self.other_units, other.other_units);
+        raise(&mut self.behind, other.behind);
+        raise(&mut self.day_behind, other.day_behind);
         self.most_behind_us = self.most_behind_us.max(other.most_behind_us);
     }
 }

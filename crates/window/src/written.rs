@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, RowSample};
+use super::{Distinct, RowSample, counts::raise};
 
 /// INSERTs into one table whose whole primary key is known, conditional ones left out: they overwrite
 /// nothing.
@@ -43,7 +43,7 @@ impl InsertedRows {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.inserts += other.inserts;
+        raise(&mut self.inserts, other.inserts);
         self.rows.merge(&other.rows);
         self.contents.merge(&other.contents);
         let ends = [self.end_of_sample(), other.end_of_sample()];
@@ -108,13 +108,13 @@ impl IndexedColumn {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.inserts += other.inserts;
-        self.updates += other.updates;
-        self.known += other.known;
+        raise(&mut self.inserts, other.inserts);
+        raise(&mut self.updates, other.updates);
+        raise(&mut self.known, other.known);
         self.rows.merge(&other.rows);
         self.values.merge(&other.values);
-        self.reads += other.reads;
-        self.reads_in_partition += other.reads_in_partition;
+        raise(&mut self.reads, other.reads);
+        raise(&mut self.reads_in_partition, other.reads_in_partition);
         self.asked.merge(&other.asked);
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         let watched = original.window.sources.first().unwrap().clone();
         let source = part_of_name(&watched);
         let mut copy = original.clone();
-        copy.window.coverage.requests = 0;
+        (copy.window.coverage.requests, copy.window.coverage.audited) = (0, 0);
         // Before the original in the order of names.
         write_snapshot(&copy, &place(store.path(), "0")).unwrap();
         write_snapshot(&original, &place(store.path(), &source)).unwrap();

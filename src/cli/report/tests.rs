@@ -313,6 +313,31 @@ fn a_damaged_snapshot_is_left_out_and_named_or_refused() {
     assert_eq!(error, format!("cannot open the snapshot {missing}"));
 }
 
+/// The attack: counts that make those of another source wrap around to nothing.
+#[test]
+fn a_snapshot_of_made_up_counts_leaves_those_of_others_as_they_are() {
+    let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+    let alone = json(&folder, &[]);
+    let mut forged = serde_json::to_value(snapshot("a", "2026-11-21T09:00:00Z")).unwrap();
+    for count in ["requests", "audited"] {
+        forged["window"]["coverage"][count] = (u64::MAX - 99).into();
+    }
+    for pattern in forged["window"]["patterns"].as_object_mut().unwrap().values_mut() {
+        pattern["count"] = (u64::MAX - pattern["count"].as_u64().unwrap() + 1).into();
+    }
+    fs::write(path(&folder, "2.cqlens.json"), forged.to_string()).unwrap();
+    let report = json(&folder, &[]);
+    assert_eq!(report["coverage"]["requests"], 100);
+    assert_eq!(report["patterns"], alone["patterns"]);
+    let notices = report["notices"].to_string();
+    assert!(
+        notices.contains("1 snapshot is damaged and left out: 2.cqlens.json"),
+        "{notices}"
+    );
+    let error = run_typed(&typed(&[&path(&folder, ""), "--strict"])).unwrap_err();
+    assert!(format!("{error:#}").contains("window.coverage."), "{error:#}");
+}
+
 #[test]
 fn a_snapshot_of_a_later_format_is_left_out_and_named_or_refused() {
     let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);

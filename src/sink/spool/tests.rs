@@ -94,6 +94,7 @@ fn minute(source: &str, time: &str) -> Snapshot {
     let mut window = Window::new(format!("{DAY}T{time}:00Z").parse().unwrap(), source);
     window.close(window.start + SignedDuration::from_secs(60));
     window.coverage.requests = 10;
+    window.coverage.audited = 10;
     Snapshot::new(window, Cluster::default(), String::new(), "key".to_owned())
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Distinct;
+use crate::{Distinct, counts::raise};
 
 /// The same reads with the same values, one after the other: [`RepeatedReads::FEWEST`] or more within a second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,13 +36,13 @@ impl RepeatedReads {
     pub const FEWEST: u64 = 5;
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.runs += other.runs;
-        self.reads += other.reads;
+        raise(&mut self.runs, other.runs);
+        raise(&mut self.reads, other.reads);
         self.keys.merge(&other.keys);
-        self.bursts.runs += other.bursts.runs;
-        self.bursts.reads += other.bursts.reads;
-        self.bursts.runs_by_chance += other.bursts.runs_by_chance;
-        self.bursts.reads_by_chance += other.bursts.reads_by_chance;
+        raise(&mut self.bursts.runs, other.bursts.runs);
+        raise(&mut self.bursts.reads, other.bursts.reads);
+        raise(&mut self.bursts.runs_by_chance, other.bursts.runs_by_chance);
+        raise(&mut self.bursts.reads_by_chance, other.bursts.reads_by_chance);
     }
 }
 

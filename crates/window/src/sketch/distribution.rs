@@ -8,6 +8,7 @@ use hdrhistogram::{
 use serde::{Deserialize, Serialize};
 
 use super::meter;
+use crate::counts;
 
 /// A distribution of whole numbers (microseconds, rows, bytes, partitions, tombstones).
 ///
@@ -89,8 +90,11 @@ impl Distribution {
         }
     }
 
-    /// Adds everything that `other` has recorded.
+    /// Adds everything that `other` has recorded, unless both are more than is ever counted.
     pub fn merge(&mut self, other: &Self) {
+        if self.count().saturating_add(other.count()) > counts::MOST {
+            return;
+        }
         match &other.values {
             Values::Few(few) => few.iter().for_each(|&(value, times)| self.record_n(value, times)),
             Values::Many(many) => match &mut self.values {
@@ -111,6 +115,16 @@ impl Distribution {
         if let Values::Many(many) = &mut self.values {
             many.coarsen(bits);
         }
+    }
+
+    /// Whether so many values may have been recorded, and have the sum.
+    fn is_plausible(&self) -> bool {
+        let count = match &self.values {
+            Values::Few(few) => few.iter().map(|&(_, times)| times).fold(0, u64::saturating_add),
+            Values::Many(many) => many.histogram.len(),
+        };
+        let sums = [self.min(), self.max()].map(|value| u128::from(value) * u128::from(count));
+        count <= counts::MOST && (sums[0]..=sums[1]).contains(&self.sum())
     }
 
     /// Bytes on the heap.
@@ -273,7 +287,7 @@ impl Many {
         }
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        self.sum += u128::from(value) * u128::from(times);
+        self.sum = self.sum.saturating_add(u128::from(value) * u128::from(times));
     }
 
     fn coarsen(&mut self, bits: u32) {
@@ -299,7 +313,7 @@ impl Many {
         meter::grow(self.bytes() - before);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.sum += other.sum;
+        self.sum = self.sum.saturating_add(other.sum);
     }
 }
 
@@ -389,7 +403,11 @@ impl<'de> Deserialize<'de> for Distribution {
                 Values::Many(Box::new(many))
             }
         };
-        Ok(Self { values })
+        let read = Self { values };
+        match read.is_plausible() {
+            true => Ok(read),
+            false => Err(D::Error::custom("a distribution of counts that no traffic has")),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::meter;
+use crate::counts::raise;
 
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
@@ -164,7 +165,7 @@ impl Heavy {
         if other.absent_at_most > 0 {
             for (key, mine) in &mut self.entries {
                 if !other.entries.contains_key(key) {
-                    mine.error += other.absent_at_most;
+                    raise(&mut mine.error, other.absent_at_most);
                 }
             }
         }
@@ -178,12 +179,12 @@ impl Heavy {
                 self.reserve(1);
             }
             let mine = self.entries.entry(key).or_insert(absent);
-            mine.reads += theirs.reads;
-            mine.writes += theirs.writes;
-            mine.error += theirs.error;
+            raise(&mut mine.reads, theirs.reads);
+            raise(&mut mine.writes, theirs.writes);
+            raise(&mut mine.error, theirs.error);
         }
-        self.total += other.total;
-        self.absent_at_most += other.absent_at_most;
+        raise(&mut self.total, other.total);
+        raise(&mut self.absent_at_most, other.absent_at_most);
         if self.entries.len() > MERGED_CAPACITY {
             self.purge(MERGED_KEPT);
         }

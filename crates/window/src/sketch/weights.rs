@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::heavy::{Heavy, HeavyEntry};
+use crate::counts::raise;
 
 /// The heaviest keys of a stream whose items weigh something: rows, bytes.
 ///
@@ -87,7 +88,7 @@ impl Weights {
 
     fn merge(&mut self, other: &Self) {
         self.heavy.merge(&other.heavy);
-        self.total += other.total;
+        raise(&mut self.total, other.total);
         self.threshold = self.threshold.max(other.threshold);
     }
 }
@@ -165,7 +166,7 @@ impl PartitionWeights {
 
     /// Adds what `other` has counted.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
+        raise(&mut self.requests, other.requests);
         self.rows.merge(&other.rows);
         self.bytes.merge(&other.bytes);
     }
