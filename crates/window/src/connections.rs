@@ -47,6 +47,12 @@ impl Connections {
         }
     }
 
+    /// How many there were, of those that were opened earlier as many as were open to one node.
+    pub(super) fn weight(&self) -> u64 {
+        let at_once = self.at_once.values().max();
+        self.opened.max(at_once.copied().unwrap_or(0))
+    }
+
     /// Adds those of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         raise(&mut self.opened, other.opened);

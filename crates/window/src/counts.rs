@@ -55,7 +55,7 @@ pub(super) fn kept(limit: usize) -> usize {
 }
 
 /// Takes all but the heaviest `kept` out of `counts`, and what `is_fixed` beside them.
-fn keep_heaviest<K: Ord + Clone>(
+pub(super) fn keep_heaviest<K: Ord + Clone>(
     counts: &mut BTreeMap<K, u64>,
     kept: usize,
     is_fixed: impl Fn(&K) -> bool,

@@ -262,14 +262,29 @@ impl Window {
         counts::add(&mut self.clients, client, requests, MAX_CLIENTS);
     }
 
-    /// The connections of `client`.
+    /// The connections of `client`. Where there are too many clients, those of the quarter with the fewest go to the
+    /// others, however early they came.
     pub fn connections_mut(&mut self, client: &str) -> &mut Connections {
-        let is_known = self.connections.contains_key(client);
-        let name = match is_known || self.connections.len() < MAX_CLIENTS {
-            true => client,
-            false => OTHERS,
-        };
-        self.connections.entry(name.to_owned()).or_default()
+        let most = MAX_CLIENTS + usize::from(self.connections.contains_key(OTHERS));
+        if self.connections.len() >= most && client != OTHERS && !self.connections.contains_key(client) {
+            self.shed_connections();
+        }
+        self.connections.entry(client.to_owned()).or_default()
+    }
+
+    fn shed_connections(&mut self) {
+        let many = self
+            .connections
+            .iter()
+            .map(|(client, many)| (client.clone(), many.weight()));
+        let is_others = |client: &String| client == OTHERS;
+        let gone = counts::keep_heaviest(&mut many.collect(), counts::kept(MAX_CLIENTS), is_others);
+        for client in gone.keys() {
+            if let Some(connections) = self.connections.remove(client) {
+                let others = self.connections.entry(OTHERS.to_owned()).or_default();
+                others.merge(&connections);
+            }
+        }
     }
 
     /// Adds what `other` has seen.

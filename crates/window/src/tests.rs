@@ -300,3 +300,32 @@ fn a_condensed_window_keeps_all_counts_and_the_heaviest_partitions() {
     assert_eq!(one.tables[&name].inserted.sample.len(), 64);
     assert_eq!(one.tables[&name].reads, 8_792);
 }
+
+/// The attack: a client that takes all names before anybody else comes.
+#[test]
+fn clients_with_many_connections_stay_however_late_they_come() {
+    let mut window = Window::new(at(0), "proxy");
+    let many = MAX_CLIENTS * 3;
+    for junk in 0..many {
+        window.connections_mut(&format!("junk {junk}")).open(4, true);
+    }
+    for _ in 0..7 {
+        window.connections_mut("shop").open(5, true);
+    }
+    window.connections_mut("standing").are_open("10.0.0.1:9042", 9);
+    let mut other = Window::new(at(0), "other");
+    for junk in many..many * 2 {
+        other.connections_mut(&format!("junk {junk}")).open(4, true);
+    }
+    let (mut there, mut back) = (window.clone(), other.clone());
+    there.merge(&other);
+    back.merge(&window);
+    for merged in [window, there, back] {
+        assert_eq!(merged.connections["shop"].opened, 7);
+        assert_eq!(merged.connections["standing"].weight(), 9);
+        assert!(merged.connections.len() <= MAX_CLIENTS + 1);
+        let opened: u64 = merged.connections.values().map(|client| client.opened).sum();
+        let junk = if merged.sources.len() == 1 { many } else { many * 2 };
+        assert_eq!(opened, junk as u64 + 7, "nothing is lost");
+    }
+}
