@@ -82,15 +82,18 @@ fn write_case(
         remark.id
     )?;
     let place = format!("{}:{line}:{column}: {}", placed.file, remark.sentence());
-    let body = [place.as_str(), &placed.cql, &remark.help()].join("\n");
-    writeln!(out, "      <{element}{message}>{}</{element}>", content(&body))?;
+    let body = content(&place, &[&placed.cql, &remark.help()]);
+    writeln!(out, "      <{element}{message}>{body}</{element}>")?;
     writeln!(out, "    </testcase>")
 }
 
-/// Text between elements. Control characters, which XML does not have, and those that cannot be seen become escapes.
-fn content(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(in_xml).collect();
-    lines.join("\n")
+/// Text between elements: the place in one line, texts in lines behind a margin. A job may print the file, and whoever runs
+/// it may take what a line begins with for a command (`::error::`), blanks before it or not. Control characters, which
+/// XML does not have, and those that cannot be seen become escapes.
+fn content(place: &str, texts: &[&str]) -> String {
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let lines = lines.map(|line| format!("\n| {}", in_xml(line)));
+    in_xml(place) + &lines.collect::<String>()
 }
 
 /// The value of an attribute, in one line.
@@ -147,6 +150,28 @@ mod tests {
         let said = said.text().unwrap();
         assert!(said.contains("SELECT ']]>' \\u{1b}[2J \\u{0};"), "{said}");
         assert!(said.contains("SELECT '\\u{202e}\\u{0}<&>' FROM kv"), "{said}");
+    }
+
+    /// The attack: a file name and a text with line breaks, in a job that prints the file.
+    #[test]
+    fn no_line_begins_with_what_others_wrote() {
+        let mut kept = hostile();
+        for placed in &mut kept.remarks {
+            placed.file = "a\n::error::b.cql".into();
+            placed.cql = "SELECT\n::error::c\r\n  ::stop-commands::d".to_owned();
+        }
+        for fails in [true, false] {
+            let mut out = Vec::new();
+            write(&kept, &|level| fails || level == RemarkLevel::Error, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains("\n| ::error::c\n|   ::stop-commands::d"), "{text}");
+            for line in text.lines() {
+                assert!(
+                    line.starts_with("| ") || line.trim_start().starts_with('<'),
+                    "{line}"
+                );
+            }
+        }
     }
 
     #[test]
