@@ -23,7 +23,7 @@ pub struct Batch<'a> {
     pub serial_consistency: Option<SerialConsistency>,
     /// The client's default write timestamp, in microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// The keyspace of unqualified names: version 5 and DSE v2.
+    /// The keyspace of unqualified names: as [that of a QUERY](super::QueryParameters::keyspace).
     pub keyspace: Option<&'a str>,
     /// The client's "now" for expiring cells, in seconds since 1970: version 5.
     pub now_in_seconds: Option<i32>,
@@ -86,8 +86,8 @@ impl<'a> Batch<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         let consistency = Consistency::decode(cursor)?;
         let flags = read_flags(cursor, dialect)?;
-        let known_flags = CommonParameters::known_flags(dialect);
-        let common = CommonParameters::decode(cursor, flags & known_flags)?;
+        let readable_flags = CommonParameters::readable_flags(dialect);
+        let common = CommonParameters::decode(cursor, flags & readable_flags, dialect)?;
         Ok(Batch {
             kind,
             statements,
@@ -96,7 +96,7 @@ impl<'a> Batch<'a> {
             timestamp: common.timestamp,
             keyspace: common.keyspace,
             now_in_seconds: common.now_in_seconds,
-            other_flags: flags & !known_flags,
+            other_flags: flags & !readable_flags | common.unread(flags),
         })
     }
 
@@ -215,6 +215,16 @@ mod tests {
             (batch.consistency, batch.timestamp),
             (Consistency::LocalQuorum, Some(9))
         );
+    }
+
+    #[test]
+    fn a_batch_of_version_4_may_name_a_keyspace() {
+        let of = |body: &[u8]| {
+            let batch = Batch::decode(&mut Cursor::new(body), Dialect::new(Version::V4)).unwrap();
+            (batch.keyspace.map(str::to_owned), batch.other_flags)
+        };
+        assert_eq!(of(b"\0\0\0\0\x01\x80\0\x02ks"), (Some("ks".to_owned()), 0));
+        assert_eq!(of(b"\0\0\0\0\x01\xc0"), (None, 0xc0));
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub struct QueryParameters<'a> {
     pub serial_consistency: Option<SerialConsistency>,
     /// The client's default write timestamp, in microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// The keyspace of unqualified names: version 5 and DSE v2.
+    /// The keyspace of unqualified names: version 5 and DSE v2. Cassandra reads it from version 4.0 on in
+    /// requests of all versions, whose specifications do not have it; older servers ignore it.
     pub keyspace: Option<&'a str>,
     /// The client's "now" for expiring cells, in seconds since 1970: version 5.
     pub now_in_seconds: Option<i32>,
@@ -125,7 +126,8 @@ impl<'a> QueryParameters<'a> {
         let page_size = cursor.read_if(has(flag::PAGE_SIZE), "page size", notation::int)?;
         // A null paging state means the first page.
         let paging_state = cursor.read_if(has(flag::PAGING_STATE), "paging state", notation::bytes)?;
-        let common = CommonParameters::decode(cursor, flags)?;
+        let common = CommonParameters::decode(cursor, flags, dialect)?;
+        let other_flags = sent_flags & !flags | common.unread(flags);
         let continuous_paging = match has(flag::CONTINUOUS_PAGING) {
             true => Some(ContinuousPaging::decode(cursor, dialect)?),
             false => None,
@@ -142,7 +144,7 @@ impl<'a> QueryParameters<'a> {
             keyspace: common.keyspace,
             now_in_seconds: common.now_in_seconds,
             continuous_paging,
-            other_flags: sent_flags & !flags,
+            other_flags,
         })
     }
 
@@ -197,7 +199,7 @@ fn known_flags(dialect: Dialect) -> u32 {
     } else {
         0
     };
-    OF_ALL_VERSIONS | dse | CommonParameters::known_flags(dialect)
+    OF_ALL_VERSIONS | dse | CommonParameters::readable_flags(dialect)
 }
 
 /// What QUERY, EXECUTE and BATCH have in common behind their values:
@@ -217,8 +219,19 @@ impl<'a> CommonParameters<'a> {
     const NOW_IN_SECONDS: u32 = 0x100;
     const OF_ALL_VERSIONS: u32 = Self::SERIAL_CONSISTENCY | Self::TIMESTAMP;
 
+    /// The flags whose fields a server may read: those of the version's specification, and the keyspace, which
+    /// Cassandra reads in versions 3 and 4 too.
     #[inline]
-    pub(super) fn known_flags(dialect: Dialect) -> u32 {
+    pub(super) fn readable_flags(dialect: Dialect) -> u32 {
+        let keyspace = match dialect.version.is_at_least_v5() {
+            true => 0,
+            false => Self::KEYSPACE,
+        };
+        Self::specified_flags(dialect) | keyspace
+    }
+
+    #[inline]
+    fn specified_flags(dialect: Dialect) -> u32 {
         let keyspace = if dialect.version.has_result_metadata_id() {
             Self::KEYSPACE
         } else {
@@ -234,23 +247,38 @@ impl<'a> CommonParameters<'a> {
 
     /// Whether `flags` say that there is a keyspace.
     pub(super) fn names_keyspace(flags: u32, dialect: Dialect) -> bool {
-        flags & Self::known_flags(dialect) & Self::KEYSPACE != 0
+        flags & Self::readable_flags(dialect) & Self::KEYSPACE != 0
     }
 
-    /// `flags` are those of the [known](Self::known_flags) ones that are set.
+    /// `flags` are those of the [readable](Self::readable_flags) ones that are set.
     #[inline(always)]
-    pub(super) fn decode(cursor: &mut Cursor<'a>, flags: u32) -> Result<Self, DecodeError> {
+    pub(super) fn decode(cursor: &mut Cursor<'a>, flags: u32, dialect: Dialect) -> Result<Self, DecodeError> {
         let has = |flag: u32| flags & flag != 0;
         let serial_consistency = match has(Self::SERIAL_CONSISTENCY) {
             true => Some(SerialConsistency::decode(cursor)?),
             false => None,
         };
+        let timestamp = cursor.read_if(has(Self::TIMESTAMP), "timestamp", notation::long)?;
+        let keyspace = match cursor.read_if(has(Self::KEYSPACE), "keyspace", notation::string) {
+            // A server that does not know the flag runs the request without it.
+            Err(_) if Self::specified_flags(dialect) & Self::KEYSPACE == 0 => None,
+            keyspace => keyspace?,
+        };
         Ok(CommonParameters {
             serial_consistency,
-            timestamp: cursor.read_if(has(Self::TIMESTAMP), "timestamp", notation::long)?,
-            keyspace: cursor.read_if(has(Self::KEYSPACE), "keyspace", notation::string)?,
+            timestamp,
+            keyspace,
             now_in_seconds: cursor.read_if(has(Self::NOW_IN_SECONDS), "now in seconds", notation::int)?,
         })
+    }
+
+    /// Of the `flags` that were read, the one whose field was not there.
+    #[inline]
+    pub(super) fn unread(&self, flags: u32) -> u32 {
+        match self.keyspace {
+            None => flags & Self::KEYSPACE,
+            Some(_) => 0,
+        }
     }
 
     pub(super) fn flags(&self) -> u32 {
@@ -262,7 +290,8 @@ impl<'a> CommonParameters<'a> {
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
-        if self.flags() & !Self::known_flags(dialect) != 0 {
+        // Servers that do not read a keyspace would take another one.
+        if self.flags() & !Self::specified_flags(dialect) != 0 {
             return Err(EncodeError::Unsupported {
                 what: "keyspace or now in seconds",
             });
@@ -355,12 +384,50 @@ mod tests {
     }
 
     #[test]
-    fn the_keyspace_flag_of_version_4_is_only_kept() {
-        let query = decode(b"\0\0\0\x01Q\0\x01\x80", Version::V4).unwrap();
+    fn a_keyspace_is_read_in_versions_that_do_not_specify_it_too() {
+        let cases: [(&[u8], _); 4] = [
+            (b"\0\0\0\x01Q\0\x01\x80\0\x02ks", (Some("ks"), 0)),
+            (
+                b"\0\0\0\x01Q\0\x01\xa0\0\0\0\0\0\0\0\x09\0\x02ks",
+                (Some("ks"), 0),
+            ),
+            // As a server before Cassandra 4.0 reads it.
+            (b"\0\0\0\x01Q\0\x01\x80", (None, 0x80)),
+            (b"\0\0\0\x01Q\0\x01\x80\0\x09ks", (None, 0x80)),
+        ];
+        for (body, expected) in cases {
+            for version in [Version::V3, Version::V4] {
+                let parameters = decode(body, version).unwrap().parameters;
+                assert_eq!(
+                    (parameters.keyspace, parameters.other_flags),
+                    expected,
+                    "{body:?}"
+                );
+            }
+        }
+        assert!(decode(b"\0\0\0\x01Q\0\x01\0\0\0\x80", Version::V5).is_err());
+        let dse = decode(b"\0\0\0\x01Q\0\x01\0\0\0\x80\0\x02ks", Version::DseV1).unwrap();
         assert_eq!(
-            (query.parameters.keyspace, query.parameters.other_flags),
+            (dse.parameters.keyspace, dse.parameters.other_flags),
             (None, 0x80)
         );
+    }
+
+    #[test]
+    fn a_keyspace_is_not_sent_to_servers_that_may_not_read_it() {
+        let parameters = QueryParameters {
+            keyspace: Some("ks"),
+            ..QueryParameters::new(Consistency::One)
+        };
+        let query = Query {
+            query: "Q",
+            parameters,
+        };
+        for (version, is_sent) in [(Version::V4, false), (Version::V5, true)] {
+            let mut out = bytes::BytesMut::new();
+            let encoded = query.encode(&mut Writer::new(&mut out), Dialect::new(version));
+            assert_eq!(encoded.is_ok(), is_sent, "{version}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use crate::{
     audit::{
         Audit, HashKey, Options, Relating,
-        testing::{bytes, result},
+        testing::{bytes, query_on, result, set_keyspace},
     },
     catalog::Live,
 };
@@ -425,4 +425,26 @@ fn conditions_that_do_not_hold_are_counted() {
     }
     let pattern = observed.pattern();
     assert_eq!((pattern.count, pattern.not_applied), (2, 1));
+}
+
+#[test]
+fn a_request_of_version_4_counts_for_the_keyspace_that_it_names() {
+    let mut observed = Observed::new();
+    observed.ask(&query("USE one"), &Extras::default());
+    observed.response.offer(&set_keyspace(1, "one"));
+    let mut named = query_on(1, "SELECT v FROM t WHERE k = 1", Consistency::One).to_vec();
+    // The flags end the body; the name stands behind them.
+    *named.last_mut().unwrap() |= 0x80;
+    named.extend(b"\0\x03two");
+    named[8] += 5;
+    observed.request.offer(&named.into());
+    observed.response.offer(&result(1, &[0, 0, 0, 1]));
+    let window = observed.stop();
+    let texts: Vec<_> = window
+        .patterns
+        .values()
+        .map(|pattern| &pattern.head.cql)
+        .collect();
+    assert!(texts.iter().any(|cql| cql.contains("two.t")), "{texts:?}");
+    assert!(!texts.iter().any(|cql| cql.contains("one.t")), "{texts:?}");
 }
