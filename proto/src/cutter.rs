@@ -1,15 +1,18 @@
 //! Finds where envelopes and segments begin, from header lengths alone: the data path's view of a connection.
 //!
 //! A cutter keeps a few counters per direction. It never buffers an envelope and never reads a body, with one
-//! exception: STARTUP, which names the compression. A direction that cannot be cut is *opaque*: the cutter
+//! exception: STARTUP, which names the compression; it is read as it passes, whatever its length. A direction that cannot be cut is *opaque*: the cutter
 //! reports that once, with the reason, and nothing more about the connection.
 
+mod handshake;
 mod negotiated;
 
 use std::sync::Arc;
 
+pub use self::handshake::Handshake;
 pub use self::negotiated::{Framing, Negotiated};
 use crate::envelope::{Direction, HEADER_LEN, Header, Opcode};
+use crate::message::StartupScan;
 use crate::segment::Encoding;
 pub use crate::walk::Opaque;
 use crate::walk::{EnvelopeStep, EnvelopeWalk, SegmentStep, SegmentWalk, is_possible};
@@ -135,22 +138,12 @@ pub struct Cutter {
     /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow;
     /// otherwise 0.
     part_len: usize,
-    /// The body of a STARTUP as it passes.
-    startup: Option<StartupCopy>,
+    /// A STARTUP as it passes.
+    startup: Option<Box<StartupScan>>,
     /// The envelope that is passing (with segments: one that began in the segment) is a PREPARE or the answer
     /// to one.
     prepare: bool,
     is_opaque: bool,
-}
-
-/// STARTUP bodies longer than this are not read. Drivers send a few hundred bytes; ScyllaDB's describe
-/// themselves in up to 32 KiB.
-const MAX_STARTUP_LEN: u32 = 64 * 1024;
-
-#[derive(Debug)]
-struct StartupCopy {
-    header: Header,
-    body: Vec<u8>,
 }
 
 impl Cutter {
@@ -221,8 +214,10 @@ impl Cutter {
         let is_plain = match self.direction {
             Direction::Request => !matches!(header.opcode, Opcode::STARTUP | Opcode::PREPARE),
             Direction::Response => {
-                !matches!(header.opcode, Opcode::READY | Opcode::AUTHENTICATE)
-                    && !self.negotiated.expects_prepared()
+                !matches!(
+                    header.opcode,
+                    Opcode::READY | Opcode::AUTHENTICATE | Opcode::ERROR
+                ) && !self.negotiated.expects_prepared()
             }
         };
         let is_whole = chunk.len() - HEADER_LEN == header.body_len as usize;
@@ -327,7 +322,7 @@ impl Cutter {
             }
             EnvelopeStep::Body(length) => {
                 if self.startup.is_some() {
-                    self.copy_startup(&rest[..length]);
+                    self.scan_startup(&rest[..length]);
                 }
                 Ok(length)
             }
@@ -357,25 +352,21 @@ impl Cutter {
     fn notice(&mut self, header: Header, body: &[u8]) {
         if self.direction == Direction::Response {
             self.negotiated.learn_from_response(&header);
-        } else if header.opcode == Opcode::STARTUP && header.body_len <= MAX_STARTUP_LEN {
-            self.startup = Some(StartupCopy {
-                header,
-                body: Vec::new(),
-            });
-            self.copy_startup(body);
+        } else if header.opcode == Opcode::STARTUP {
+            self.startup = Some(Box::new(StartupScan::new(header)));
+            self.scan_startup(body);
         }
     }
 
-    fn copy_startup(&mut self, part: &[u8]) {
-        let Some(mut startup) = self.startup.take() else {
+    fn scan_startup(&mut self, part: &[u8]) {
+        let Some(startup) = &mut self.startup else {
             return;
         };
-        startup.body.extend_from_slice(part);
-        if startup.body.len() < startup.header.body_len as usize {
-            self.startup = Some(startup);
-            return;
+        startup.add(part);
+        if startup.is_done() {
+            self.negotiated.learn_from_startup(startup);
+            self.startup = None;
         }
-        self.negotiated.learn_from_startup(startup.header, &startup.body);
     }
 
     /// Passes over bytes of one segment: at most to its end.

@@ -21,6 +21,7 @@ use crate::compress::{Compression, DecompressedHead, decompress_body, decompress
 use crate::cutter::{Framing, Negotiated};
 use crate::envelope::{Direction, Envelope, Header, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::message::StartupScan;
 use crate::segment::{self, Encoding, SegmentHeader};
 
 /// The longest body that is joined and decompressed by default, in bytes. Longer ones are skipped and
@@ -440,7 +441,7 @@ impl EnvelopeStream {
             }
             // A result changes nothing for the bytes after it.
             Joined::Long(long) => return StreamItem::Long(long),
-            Joined::Head(header, head) if join::is_compressed(&header) => {
+            Joined::Head(header, head) if self.is_compressed(&header) => {
                 return head_item(header, self.decompress_head(&header, &head));
             }
             Joined::Head(header, bytes) => {
@@ -449,7 +450,7 @@ impl EnvelopeStream {
             }
             Joined::Whole(header, body) => (header, body),
         };
-        let body = match join::is_compressed(&header) {
+        let body = match self.is_compressed(&header) {
             false => body,
             true => match self.decompress(&body) {
                 Ok(body) => body,
@@ -458,6 +459,14 @@ impl EnvelopeStream {
         };
         self.notice(header, &body);
         StreamItem::Envelope(Envelope { header, body })
+    }
+
+    /// Whether the body is read as a compressed one: where the flag means anything, which it does not in a
+    /// STARTUP, nor if that has named no compression.
+    fn is_compressed(&self, header: &Header) -> bool {
+        join::is_compressed(header)
+            && header.opcode != Opcode::STARTUP
+            && !self.negotiated.is_never_compressed()
     }
 
     /// The head of a whole body that is too long once it is decompressed, where heads are asked for.
@@ -477,22 +486,27 @@ impl EnvelopeStream {
         }
     }
 
-    /// Where STARTUP was not seen, the body itself says how it is compressed: each of the two algorithms
-    /// refuses the other's bodies (LZ4's begin with a length of four bytes, of which the first is 0 below 16
-    /// MiB; Snappy takes that for an empty body).
+    /// Where STARTUP was not seen, or does not say it clearly, the body itself says how it is compressed: each
+    /// of the two algorithms refuses the other's bodies (LZ4's begin with a length of four bytes, of which the
+    /// first is 0 below 16 MiB; Snappy takes that for an empty body).
     fn decompress(&self, body: &[u8]) -> Result<Bytes, DecodeError> {
         let limit = self.limits.max;
-        let compression = self.negotiated.compression();
-        if compression != Compression::None {
-            return decompress_body(compression, body, limit);
+        let agreed = self.negotiated.compression();
+        let by_agreement = decompress_body(agreed, body, limit);
+        if by_agreement.is_ok() {
+            return by_agreement;
         }
         for compression in [Compression::Lz4, Compression::Snappy] {
-            if let Ok(body) = decompress_body(compression, body, limit) {
-                self.negotiated.set_compression(compression);
+            if compression != agreed
+                && let Ok(body) = decompress_body(compression, body, limit)
+            {
+                if agreed == Compression::None {
+                    self.negotiated.set_compression(compression);
+                }
                 return Ok(body);
             }
         }
-        decompress_body(Compression::None, body, limit)
+        by_agreement
     }
 
     /// Learns from an envelope how the bytes after it are framed and compressed.
@@ -501,7 +515,9 @@ impl EnvelopeStream {
         if self.direction == Direction::Response {
             self.negotiated.learn_from_response(&header);
         } else if header.opcode == Opcode::STARTUP {
-            self.negotiated.learn_from_startup(header, body);
+            let mut startup = StartupScan::new(header);
+            startup.add(body);
+            self.negotiated.learn_from_startup(&startup);
         }
     }
 }

@@ -180,7 +180,7 @@ impl Connection {
     /// READY goes out as STARTUP came in; what follows is framed as the two agreed.
     fn start(&mut self, header: &Header, startup: &Startup<'_>) -> Result<(), EncodeError> {
         if let Some(name) = startup.get("COMPRESSION") {
-            let is_known = startup.compression().name().is_some();
+            let is_known = startup.compression(header.version).name().is_some();
             if !is_known || (header.version == Version::V5 && name.eq_ignore_ascii_case("snappy")) {
                 let message = format!("Unknown compression algorithm: {name}");
                 return self.refuse(header, &Failure::protocol(message));
@@ -195,7 +195,8 @@ impl Connection {
         self.version = Some(header.version);
         self.outgoing
             .push(&answer::ready(header.version, header.stream_id))?;
-        self.negotiated.set_compression(startup.compression());
+        self.negotiated
+            .set_compression(startup.compression(header.version));
         if header.version.uses_segments() {
             self.negotiated.start_segments();
         }

@@ -4,21 +4,23 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-
+use super::handshake::Handshake;
 use crate::compress::Compression;
-use crate::envelope::{Envelope, Header, Opcode, StreamId};
-use crate::message::{Decoded, Extensions, Request};
+use crate::envelope::{Header, Opcode, StreamId};
+use crate::message::StartupScan;
 use crate::segment::Encoding;
 
 /// What both directions of one connection have to agree on; written by whichever direction learns it.
 ///
-/// The client's STARTUP names the compression; the server's READY or AUTHENTICATE in version 5 starts the
-/// segments.
+/// The client's STARTUP names the compression, if it is the one that the server [accepts](Handshake); the
+/// server's READY or AUTHENTICATE in version 5 starts the segments.
 #[derive(Debug, Default)]
 pub struct Negotiated {
     compression: AtomicU8,
     segments: AtomicU8,
+    /// Whether a STARTUP was seen that the server has accepted: what it names is certain then.
+    is_settled: AtomicBool,
+    startups: Mutex<Handshake<Compression>>,
     /// Whether `prepares` holds any, which is checked for every answer.
     expects_prepared: AtomicBool,
     /// PREPAREs whose answers have not begun.
@@ -43,7 +45,7 @@ impl Negotiated {
         Negotiated::default()
     }
 
-    /// What STARTUP named.
+    /// What STARTUP named: the one that the server has accepted, or will if it does not refuse it.
     pub fn compression(&self) -> Compression {
         match self.compression.load(Ordering::Acquire) {
             1 => Compression::Lz4,
@@ -61,7 +63,7 @@ impl Negotiated {
         Framing::Segments(Encoding::of(self.compression()))
     }
 
-    /// Records what STARTUP named.
+    /// Records what STARTUP named, where it was not seen.
     pub fn set_compression(&self, compression: Compression) {
         let number = match compression {
             Compression::None => 0,
@@ -71,30 +73,58 @@ impl Negotiated {
         self.compression.store(number, Ordering::Release);
     }
 
-    /// Learns the compression from the body of a client's STARTUP.
+    /// Whether bodies are known not to be compressed, whatever their headers say: servers read the flag only
+    /// where a compression was agreed on.
+    pub(crate) fn is_never_compressed(&self) -> bool {
+        self.is_settled() && self.compression() == Compression::None
+    }
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Acquire)
+    }
+
+    /// Learns from a client's STARTUP that has passed.
     #[cold]
-    pub(crate) fn learn_from_startup(&self, header: Header, body: &[u8]) {
-        let envelope = Envelope {
-            header,
-            body: Bytes::copy_from_slice(body),
-        };
-        // A STARTUP that does not decode is for the server to refuse.
-        if let Ok(Decoded {
-            message: Request::Startup(startup),
-            ..
-        }) = Request::decode(&envelope, Extensions::NONE)
-        {
-            self.set_compression(startup.compression());
+    pub(crate) fn learn_from_startup(&self, startup: &StartupScan) {
+        // One that cannot be read is for the server to refuse.
+        if let Some(compression) = startup.compression() {
+            self.shake_hands(|startups| startups.propose(&startup.header, compression));
         }
     }
 
-    /// Learns from the header of a response whether the server accepted a version with segments.
+    /// Learns from the header of a response whether the server accepted a STARTUP, and a version with
+    /// segments.
     #[inline]
-    pub(crate) fn learn_from_response(&self, header: &Header) {
-        let accepts = matches!(header.opcode, Opcode::READY | Opcode::AUTHENTICATE);
-        if accepts && header.version.uses_segments() {
+    pub fn learn_from_response(&self, header: &Header) {
+        let may_answer_startup = matches!(
+            header.opcode,
+            Opcode::READY | Opcode::AUTHENTICATE | Opcode::ERROR
+        );
+        if may_answer_startup && !self.is_settled() {
+            self.learn_from_answer(header);
+        }
+    }
+
+    #[cold]
+    fn learn_from_answer(&self, header: &Header) {
+        self.shake_hands(|startups| startups.answer(header));
+        if header.opcode != Opcode::ERROR && header.version.uses_segments() {
             self.start_segments();
         }
+    }
+
+    /// Takes a step; what is in force by it is what the bytes from there on are read by.
+    fn shake_hands(&self, step: impl FnOnce(&mut Handshake<Compression>)) {
+        let mut startups = self.startups.lock().unwrap_or_else(PoisonError::into_inner);
+        if startups.is_settled() {
+            return;
+        }
+        step(&mut startups);
+        if let Some(compression) = startups.in_force() {
+            self.set_compression(*compression);
+        }
+        self.is_settled.store(startups.is_settled(), Ordering::Release);
     }
 
     /// Records that the server accepted a version with segments.

@@ -358,15 +358,72 @@ fn negotiation_from_version_66_down_is_cut_as_usual() {
 }
 
 #[test]
-fn a_startup_that_claims_megabytes_is_not_kept() {
-    let (mut cutter, _) = client();
+fn a_startup_is_read_whatever_its_length_and_not_kept() {
+    let (mut cutter, negotiated) = client();
+    let options = |key: &str, value: &str| {
+        let texts = [key, value].map(|text| {
+            let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+            [&length[..], text.as_bytes()].concat()
+        });
+        texts.concat()
+    };
+    let mut body = vec![0, 201];
+    for _ in 0..200 {
+        body.extend(options("X", &"x".repeat(60_000)));
+    }
+    body.extend(options("COMPRESSION", "lz4"));
+    let startup = request(Opcode::STARTUP, &body);
+    let taken = allocation_counter::measure(|| {
+        for part in startup.chunks(1_400) {
+            assert_eq!(negotiated.compression(), Compression::None);
+            cutter.cut(part);
+        }
+    });
+    assert!(taken.bytes_max < 4_096, "{} bytes", taken.bytes_max);
+    assert_eq!(negotiated.compression(), Compression::Lz4);
+    assert!(cutter.startup.is_none());
     let header = Header {
         body_len: MAX_BODY_LEN,
         ..Header::request(Version::V4, StreamId(0), Opcode::STARTUP)
     };
     cutter.cut(&header.encode());
     cutter.cut(&[0; 100_000]);
-    assert!(cutter.startup.is_none());
+    assert!(cutter.is_in_the_middle());
+}
+
+#[test]
+fn only_the_startup_that_the_server_accepts_counts() {
+    for accepts in [Opcode::READY, Opcode::AUTHENTICATE] {
+        for is_early in [false, true] {
+            let (mut client, negotiated) = client();
+            let mut server = Cutter::new(Direction::Response, negotiated.clone());
+            let mut answer = |opcode| {
+                server.cut(&envelope(Version::V4, Direction::Response, opcode, &[]));
+            };
+            client.cut(&startup(Version::V4, "lz4"));
+            if is_early {
+                client.cut(&startup(Version::V4, "snappy"));
+            }
+            answer(accepts);
+            if !is_early {
+                client.cut(&startup(Version::V4, "snappy"));
+            }
+            answer(Opcode::ERROR);
+            answer(Opcode::READY);
+            assert_eq!(negotiated.compression(), Compression::Lz4);
+        }
+    }
+}
+
+#[test]
+fn an_option_in_lower_case_compresses_the_segments_of_version_5() {
+    let (mut client, negotiated) = client();
+    let mut server = Cutter::new(Direction::Response, negotiated.clone());
+    let mut bytes = startup(Version::V5, "lz4");
+    bytes[HEADER_LEN + 4..HEADER_LEN + 15].make_ascii_lowercase();
+    client.cut(&bytes);
+    server.cut(&envelope(Version::V5, Direction::Response, Opcode::READY, &[]));
+    assert_eq!(negotiated.framing(), Framing::Segments(Encoding::Lz4));
 }
 
 /// A cutter that has passed `before` and, where the other direction matters, knows of a PREPARE.

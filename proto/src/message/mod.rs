@@ -40,6 +40,7 @@ pub use result::{
 };
 pub use revise::Revise;
 pub use startup::Startup;
+pub(crate) use startup::StartupScan;
 pub use supported::Supported;
 pub use values::{Value, Values, ValuesBuf};
 

@@ -5,6 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use crate::compress::encode_compressed;
 use crate::envelope::{Flags, HEADER_LEN, StreamId, Version};
+use crate::message::{Dialect, Extras, Request, Startup};
 
 fn response(version: Version, stream: i16, body: &[u8]) -> Envelope {
     let header = Header::response(version, StreamId(stream), Opcode::RESULT);
@@ -603,5 +604,61 @@ proptest! {
         }
         let damaged = told.iter().filter(|item| matches!(item, StreamItem::Damaged(_))).count();
         prop_assert_eq!(damaged, usize::from(hidden));
+    }
+}
+
+/// Both directions of a connection whose STARTUP, of which the flags are `flags`, was accepted.
+fn started(options: &[(&'static str, &'static str)], flags: Flags) -> (EnvelopeStream, EnvelopeStream) {
+    let negotiated = Arc::new(Negotiated::new());
+    let mut client = EnvelopeStream::new(Direction::Request, negotiated.clone()).with_heads(DEFAULT_MAX_BODY);
+    let options = options.to_vec();
+    let startup = Request::Startup(Startup { options });
+    let dialect = Dialect::new(Version::V4);
+    let mut startup = startup
+        .to_envelope(dialect, StreamId(1), &Extras::default())
+        .unwrap();
+    startup.header.flags = flags;
+    client.feed(bytes_of(std::slice::from_ref(&startup)));
+    assert_eq!(bodies(&items(&mut client)), [&startup.body[..]]);
+    let mut server = EnvelopeStream::new(Direction::Response, negotiated);
+    let mut ready = response(Version::V4, 1, b"");
+    ready.header.opcode = Opcode::READY;
+    server.feed(bytes_of(&[ready]));
+    assert_eq!(items(&mut server).len(), 1);
+    (client, server)
+}
+
+#[test]
+fn the_flag_for_compression_means_nothing_where_none_was_agreed_on() {
+    for flags in [Flags::NONE, Flags::COMPRESSED] {
+        let (mut client, mut server) = started(&[("CQL_VERSION", "3.0.0")], flags);
+        let mut query = response(Version::V4, 2, b"\0\0\0\x01Q\0\x01\0");
+        query.header.flags = Flags::COMPRESSED;
+        server.feed(bytes_of(std::slice::from_ref(&query)));
+        assert_eq!(bodies(&items(&mut server)), [&query.body[..]]);
+        query.header.direction = Direction::Request;
+        query.header.opcode = Opcode::QUERY;
+        client.feed(bytes_of(std::slice::from_ref(&query)));
+        assert_eq!(bodies(&items(&mut client)), [&query.body[..]]);
+        query.body = vec![7; DEFAULT_MAX_BODY + 1].into();
+        client.feed(bytes_of(std::slice::from_ref(&query)));
+        let items = items(&mut client);
+        let [StreamItem::Head(head)] = &items[..] else {
+            unreachable!()
+        };
+        assert_eq!(head.body_len, query.body.len());
+        assert!(query.body.starts_with(&head.envelope.body));
+    }
+}
+
+#[test]
+fn a_body_says_which_of_two_algorithms_the_server_takes() {
+    let (_, mut server) = started(&[("COMPRESSION", "lz4"), ("compression", "snappy")], Flags::NONE);
+    let envelope = response(Version::V4, 1, &b"to be compressed".repeat(20));
+    for compression in [Compression::Lz4, Compression::Snappy, Compression::Lz4] {
+        let mut wire = BytesMut::new();
+        encode_compressed(&envelope, compression, &mut wire).unwrap();
+        server.feed(wire.freeze());
+        assert_eq!(bodies(&items(&mut server)), [&envelope.body[..]]);
     }
 }

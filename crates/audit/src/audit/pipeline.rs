@@ -300,10 +300,10 @@ impl Pipeline {
 /// Counts a connection that the server has taken.
 #[cold]
 fn count_connection(open: &mut OpenWindow, session: &Session, raw: &RawExchange, startup: &Startup<'_>) {
-    let version = raw.request.header.version.number();
-    let is_compressed = startup.compression() != Compression::None;
+    let version = raw.request.header.version;
+    let is_compressed = startup.compression(version) != Compression::None;
     let connections = open.window.connections_mut(&session.client);
-    connections.open(version, is_compressed);
+    connections.open(version.number(), is_compressed);
     match session.connection.encryption() {
         Some(Encryption::Here) => connections.tls += 1,
         Some(Encryption::Before) => connections.tls_before += 1,

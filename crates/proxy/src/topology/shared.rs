@@ -132,8 +132,8 @@ impl Shared {
                 self.expect_nothing(header.stream_id);
                 return Some(PendingResponse::Supported);
             }
-            Opcode::READY | Opcode::AUTHENTICATE if header.version.uses_segments() => {
-                self.negotiated.start_segments();
+            Opcode::READY | Opcode::AUTHENTICATE | Opcode::ERROR => {
+                self.negotiated.learn_from_response(header);
             }
             _ => {}
         }
