@@ -82,7 +82,7 @@ impl ConnectionState {
             session: self.session,
             ..Self::new(self.connection, self.waiting.budget(), ClientAddresses::default())
         };
-        fresh.session.is_started = true;
+        fresh.session.has_started();
         fresh.requests.lost = true;
         fresh.responses.lost = true;
         fresh
@@ -125,7 +125,9 @@ impl ConnectionState {
     /// Takes a chunk of any kind.
     fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
         let (direction, at) = (capture.direction, capture.at);
-        self.session.is_started |= capture.after_gap.is_some() || capture.gap > 0;
+        if capture.after_gap.is_some() || capture.gap > 0 {
+            self.session.has_started();
+        }
         let side = self.side(direction);
         side.lost |= capture.after_gap.is_some();
         if side.lost {
@@ -397,11 +399,12 @@ impl ConnectionState {
             return;
         }
         if !self.session.is_started {
-            self.session.is_started = match &response {
+            let shows_started = match &response {
                 ReceivedResponse::Whole(envelope) => shows_started(header, &envelope.body),
                 ReceivedResponse::Head(head) => shows_started(header, &head.envelope.body),
                 ReceivedResponse::Long(_) => true,
             };
+            self.before_start(*header, shows_started);
         }
         let waiting = self.waiting.remove(header.stream_id);
         if let ReceivedResponse::Whole(envelope) = &response
@@ -420,6 +423,15 @@ impl ConnectionState {
         }
     }
 
+    /// Takes the header of a response that comes before the session is started, or starts it.
+    #[cold]
+    fn before_start(&mut self, header: Header, shows_started: bool) {
+        self.session.answer(&header);
+        if shows_started {
+            self.session.has_started();
+        }
+    }
+
     /// Takes a response of which only the header and the beginning of the body are there. That it is an error
     /// says more than that there was an answer.
     fn cut_response(
@@ -429,7 +441,9 @@ impl ConnectionState {
         begun: Moment,
         each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
-        self.session.is_started = self.session.is_started || shows_started(&header, &body);
+        if !self.session.is_started {
+            self.before_start(header, shows_started(&header, &body));
+        }
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
             self.without_request(header.stream_id, begun, each);

@@ -9,7 +9,8 @@ use std::{
 
 use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
-    envelope::Envelope,
+    cutter::Handshake,
+    envelope::{Envelope, Header},
     message::{Extensions, Request, Response, Startup},
 };
 
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) is_started: bool,
     /// Whether a STARTUP has said how the client calls itself.
     is_named: bool,
+    /// What the STARTUPs say that the server may have accepted.
+    introductions: Handshake<Introduction>,
     /// There may be no control connection: what clients read of the schema is taken over.
     pub(crate) is_recorded: bool,
 }
@@ -74,21 +77,61 @@ impl Session {
             announced: Extensions::NONE,
             is_started: false,
             is_named: false,
+            introductions: Handshake::default(),
             is_recorded: connection.is_recorded(),
         }
     }
 
     /// Learns from a STARTUP.
     pub(crate) fn start(&mut self, envelope: &Envelope) {
+        if self.introductions.is_settled() {
+            return;
+        }
         let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
             return;
         };
         if let Request::Startup(startup) = decoded.message {
-            self.extensions = self.announced.agreed(&startup);
-            self.client = client_name(&startup, &self.connection, self.shown).into();
-            self.client_id = None;
-            self.actor = actor(&startup, &self.client, self.host);
+            let introduction = self.introduction(&startup);
+            self.introductions.propose(&envelope.header, introduction);
             self.is_named = true;
+            self.introduce();
+        }
+    }
+
+    /// Learns from a response what the server made of a STARTUP: nothing once the session
+    /// [is started](Self::is_started).
+    pub(crate) fn answer(&mut self, header: &Header) {
+        if !self.introductions.is_settled() {
+            self.introductions.answer(header);
+            self.introduce();
+        }
+    }
+
+    /// The server does what it only does once it has accepted a STARTUP; or what it has done is not known.
+    pub(crate) fn has_started(&mut self) {
+        self.is_started = true;
+        self.introductions.settle();
+    }
+
+    fn introduction(&self, startup: &Startup<'_>) -> Introduction {
+        let client: Arc<str> = client_name(startup, &self.connection, self.shown).into();
+        Introduction {
+            extensions: self.announced.agreed(startup),
+            actor: actor(startup, &client, self.host),
+            client,
+        }
+    }
+
+    /// Goes by the STARTUP that is in force. A client whose only one was refused keeps its name: it is the
+    /// one that was refused.
+    fn introduce(&mut self) {
+        if let Some(introduction) = self.introductions.in_force() {
+            self.extensions = introduction.extensions;
+            self.actor = introduction.actor;
+            if self.client != introduction.client {
+                self.client = Arc::clone(&introduction.client);
+                self.client_id = None;
+            }
         }
     }
 
@@ -146,6 +189,14 @@ impl Session {
             self.announced = Extensions::announced(&supported);
         }
     }
+}
+
+/// What a STARTUP says of a client.
+#[derive(Debug, Clone)]
+struct Introduction {
+    extensions: Extensions,
+    client: Arc<str>,
+    actor: u64,
 }
 
 /// The ends of a request, as ids.

@@ -4,6 +4,7 @@ use crate::audit::connection::side::HEAD;
 use bytes::{BufMut, BytesMut};
 use cqlens_capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
 use cqlens_proto::{
+    compress::{Compression, encode_compressed},
     envelope::{Flags, StreamId, Version},
     message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
     segment::{self, Encoding},
@@ -392,5 +393,85 @@ fn of_bodies_that_are_too_long_no_more_is_kept_than_a_head() {
             "{} bytes of {limit}",
             taken.bytes_max
         );
+    }
+}
+
+fn wire(envelope: &Envelope) -> Bytes {
+    let mut bytes = BytesMut::new();
+    envelope.encode(&mut bytes).unwrap();
+    bytes.freeze()
+}
+
+fn startup(stream: i16, application: &'static str, compression: &'static str) -> Bytes {
+    let options = vec![("APPLICATION_NAME", application), ("COMPRESSION", compression)];
+    let startup = Request::Startup(Startup { options });
+    let dialect = Dialect::new(Version::V4);
+    wire(
+        &startup
+            .to_envelope(dialect, StreamId(stream), &Extras::default())
+            .unwrap(),
+    )
+}
+
+fn answer(stream: i16, opcode: Opcode, body: &'static [u8]) -> Bytes {
+    let header = Header::response(Version::V4, StreamId(stream), opcode);
+    let body = Bytes::from_static(body);
+    wire(&Envelope { header, body })
+}
+
+/// A code and an empty text.
+const PROTOCOL_ERROR: &[u8] = &[0, 0, 0, 10, 0, 0];
+
+#[test]
+fn a_client_is_who_it_was_when_the_server_accepted_it() {
+    for is_early in [false, true] {
+        for accepts in [Opcode::READY, Opcode::AUTHENTICATE] {
+            let mut line = Line::with_room_for(1_000);
+            line.requests.offer(&startup(1, "first", "lz4"));
+            if is_early {
+                line.requests.offer(&startup(2, "second", "snappy"));
+            }
+            line.responses.offer(&answer(1, accepts, &[0, 0]));
+            if !is_early {
+                line.requests.offer(&startup(2, "second", "snappy"));
+            }
+            line.responses.offer(&answer(2, Opcode::ERROR, PROTOCOL_ERROR));
+            line.audit();
+            assert_eq!(&*line.state.session.client, "first 127.0.0.1");
+            // What is compressed as the server accepted it is read, both ways.
+            let query = Request::Query(Query {
+                query: "SELECT k FROM s.t",
+                parameters: QueryParameters::new(Consistency::One),
+            });
+            let mut compressed = BytesMut::new();
+            let query = query.to_envelope(Dialect::new(Version::V4), StreamId(3), &Extras::default());
+            encode_compressed(&query.unwrap(), Compression::Lz4, &mut compressed).unwrap();
+            line.requests.offer(&compressed.freeze());
+            line.responses.offer(&answer(3, Opcode::RESULT, &[0, 0, 0, 1]));
+            line.audit();
+            assert_eq!((line.seen.answered, line.seen.undecoded), (3, 0));
+        }
+    }
+}
+
+#[test]
+fn a_client_is_who_it_says_after_a_refusal() {
+    for is_early in [false, true] {
+        let mut line = Line::with_room_for(1_000);
+        line.requests.offer(&startup(1, "first", "zip"));
+        if !is_early {
+            line.responses.offer(&answer(1, Opcode::ERROR, PROTOCOL_ERROR));
+            line.audit();
+            assert!(line.state.session.is_only_claimed());
+            assert_eq!(&*line.state.session.client, "first 127.0.0.1", "who was refused");
+        }
+        line.requests.offer(&startup(2, "second", "lz4"));
+        if is_early {
+            line.responses.offer(&answer(1, Opcode::ERROR, PROTOCOL_ERROR));
+        }
+        line.responses.offer(&answer(2, Opcode::READY, &[]));
+        line.audit();
+        assert_eq!(&*line.state.session.client, "second 127.0.0.1");
+        assert!(!line.state.session.is_only_claimed());
     }
 }
