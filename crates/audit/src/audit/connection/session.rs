@@ -319,7 +319,7 @@ mod tests {
     fn what_a_client_says_of_itself_hides_no_address() {
         let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
         let named = |options: &[(&str, &str)]| {
-            let options = options.iter().copied().collect();
+            let options = options.to_vec();
             client_name(&Startup { options }, &connection, ClientAddresses::Full)
         };
         let forged = format!(
