@@ -29,7 +29,8 @@ use programs::{Dialect, Program};
 use run::{Job, Order, Running, Seen};
 use table::Table;
 
-/// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema.
+/// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema. More of them only make each other
+/// wait: each definition begins it anew for all.
 const AT_A_TIME: usize = 4;
 
 /// Runs whose keyspaces are there at a time. All drivers and proxies read all of them.
