@@ -132,12 +132,14 @@ mod tests {
                 None,
             ),
         ];
-        let mut payload = Extras::default();
-        payload.custom_payload = vec![
-            ("COMPRESSION", Some(b"lz4")),
-            ("", Option::None),
-            ("k", Some(b"")),
-        ];
+        let payload = Extras {
+            custom_payload: vec![
+                ("COMPRESSION", Some(b"lz4")),
+                ("", Option::None),
+                ("k", Some(b"")),
+            ],
+            ..Extras::default()
+        };
         for (version, options, compression) in cases {
             let startup = Startup {
                 options: options.to_vec(),
