@@ -1,8 +1,9 @@
 //! Finds where envelopes and segments begin, from header lengths alone: the data path's view of a connection.
 //!
 //! A cutter keeps a few counters per direction. It never buffers an envelope and never reads a body, with one
-//! exception: STARTUP, which names the compression; it is read as it passes, whatever its length. A direction that cannot be cut is *opaque*: the cutter
-//! reports that once, with the reason, and nothing more about the connection.
+//! exception: STARTUP, which names the compression; it is read as it passes, whatever its length. A direction
+//! that cannot be cut is *opaque*: the cutter reports that once, with the reason, and nothing more about the
+//! connection.
 
 mod handshake;
 mod negotiated;

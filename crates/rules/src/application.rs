@@ -1,13 +1,10 @@
 //! Which application sends a statement: what is a habit of a client is said once for each application, not for
 //! each of its statements and not for each of its processes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::WatchedTime};
-use cqlens_window::{OTHERS, Pattern, PatternId, number};
+use cqlens_window::{OTHERS, Pattern, PatternId, is_client_address, number};
 
 /// Patterns with their ids.
 pub(super) type Patterns<'a> = Vec<(PatternId, &'a Pattern)>;
@@ -92,13 +89,9 @@ pub fn parts(client: &str) -> Parts<'_> {
 
 /// What stands before the address, and the address.
 fn split_address(client: &str) -> (&str, Option<&str>) {
-    let is_address = |word: &str| {
-        let (address, _) = word.split_once('/').unwrap_or((word, ""));
-        address.parse::<IpAddr>().is_ok()
-    };
     match client.rsplit_once(' ') {
-        Some((rest, last)) if is_address(last) => (rest, Some(last)),
-        None if is_address(client) => ("", Some(client)),
+        Some((rest, last)) if is_client_address(last) => (rest, Some(last)),
+        None if is_client_address(client) => ("", Some(client)),
         _ => (client, None),
     }
 }

@@ -1,6 +1,6 @@
 //! Counts by name, for a bounded number of names: those that come most often stay.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr};
 
 use super::sketch::meter::{self, PER_ENTRY};
 
@@ -13,6 +13,12 @@ pub(super) const MOST: u64 = 1 << 56;
 #[inline]
 pub(super) fn raise(count: &mut u64, more: u64) {
     *count = count.saturating_add(more).min(MOST).max(*count);
+}
+
+/// Whether a word of a client's name is its address, `10.1.2.3`, or network, `10.1.2.0/24`.
+pub fn is_client_address(word: &str) -> bool {
+    let (address, _) = word.split_once('/').unwrap_or((word, ""));
+    address.parse::<IpAddr>().is_ok()
 }
 
 /// The name under which everything is counted for which there is no room.

@@ -38,8 +38,8 @@ use serde::{Deserialize, Serialize};
 use sketch::meter;
 
 pub use connections::Connections;
-pub use counts::OTHERS;
 use counts::raise;
+pub use counts::{OTHERS, is_client_address};
 pub use coverage::{CaptureCoverage, Coverage};
 pub use detail::Detail;
 pub use load::{InRing, Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};

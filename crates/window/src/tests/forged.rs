@@ -1,4 +1,4 @@
-//! Snapshots with numbers that somebody made up, to change what is said of others.
+//! Snapshots with forged counts, which would change those of other sources.
 
 use std::sync::LazyLock;
 

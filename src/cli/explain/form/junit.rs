@@ -87,9 +87,9 @@ fn write_case(
     writeln!(out, "    </testcase>")
 }
 
-/// Text between elements: the place in one line, texts in lines behind a margin. A job may print the file, and whoever runs
-/// it may take what a line begins with for a command (`::error::`), blanks before it or not. Control characters, which
-/// XML does not have, and those that cannot be seen become escapes.
+/// Text between elements: the place in one line, texts behind a margin. A job may print the file, and its platform takes a line
+/// that begins with `::error::` for a command, even after blanks. Control characters, which XML does not have, and
+/// those that cannot be seen become escapes.
 fn content(place: &str, texts: &[&str]) -> String {
     let lines = texts.iter().flat_map(|text| text.lines());
     let lines = lines.map(|line| format!("\n| {}", in_xml(line)));

@@ -28,8 +28,8 @@ pub(crate) struct PendingRequest {
     pub(crate) keyspace_changes: u64,
     /// Whether its bytes are its own, and not a part of what the data path read into.
     pub(crate) is_detached: bool,
-    /// Above 0 where this is no request, but stands for several that are in flight with one stream id: of so many responses
-    /// nobody knows which of them they belong to.
+    /// Above 0 where this is no request, but stands for several that are in flight with one stream id: the responses that are to
+    /// come, of which none says which of them it belongs to.
     pub(crate) responses_owed: u32,
 }
 
@@ -139,18 +139,14 @@ impl InFlight {
     /// Forgets what stands for requests with one stream id: of their responses some may have been left out.
     #[cold]
     pub(crate) fn forget_stand_ins(&mut self) {
-        let dense = self.dense.iter_mut();
-        let dense = dense.filter_map(|place| place.take_if(|pending| pending.is_stand_in()));
-        let sparse = self.sparse.extract_if(|_, pending| pending.is_stand_in());
-        let forgotten: Vec<_> = dense.chain(sparse.map(|(_, pending)| pending)).collect();
-        forgotten.iter().for_each(|pending| self.free(Some(pending)));
+        drop(self.take(PendingRequest::is_stand_in));
     }
 
     /// Takes all requests that `is_wanted` says.
-    pub(crate) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<PendingRequest> {
+    pub(crate) fn take(&mut self, is_wanted: impl Fn(&PendingRequest) -> bool) -> Vec<PendingRequest> {
         let dense = self.dense.iter_mut();
-        let dense = dense.filter_map(|place| place.take_if(|pending| is_wanted(&pending.request)));
-        let sparse = self.sparse.extract_if(|_, pending| is_wanted(&pending.request));
+        let dense = dense.filter_map(|place| place.take_if(|pending| is_wanted(pending)));
+        let sparse = self.sparse.extract_if(|_, pending| is_wanted(pending));
         let taken: Vec<_> = dense.chain(sparse.map(|(_, pending)| pending)).collect();
         taken.iter().for_each(|pending| self.free(Some(pending)));
         taken
@@ -224,7 +220,7 @@ mod tests {
         let left = LIMIT - (11 * EACH + 9 * 1_000 + 5_000 + 7_000);
         assert!(budget.has_room_for(left) && !budget.has_room_for(left + 1));
         assert!(one.remove(StreamId(3)).is_some() && one.remove(StreamId(3)).is_none());
-        let taken = one.take(|request| (1..=64).contains(&request.header.stream_id.0));
+        let taken = one.take(|pending| (1..=64).contains(&pending.request.header.stream_id.0));
         assert_eq!(taken.len(), 6);
         assert_eq!((one.len(), one.bytes), (3, 3 * (EACH + 1_000)));
         assert!(one.remove(StreamId(i16::MAX)).is_some() && one.remove(StreamId(0)).is_some());

@@ -253,7 +253,8 @@ impl ConnectionState {
         self.ambiguity = Ambiguity::default();
         // Answers to PREPARE are kept when others are not.
         let keeps_prepares = !self.connection.misses_prepares();
-        let is_ambiguous = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
+        let is_ambiguous =
+            |waiting: &PendingRequest| !(keeps_prepares && waiting.request.header.opcode == Opcode::PREPARE);
         for waiting in self.waiting.take(is_ambiguous) {
             self.early.expect(waiting.responses().into());
             self.unanswered(Some(waiting), false, each);

@@ -19,6 +19,7 @@ use crate::audit::{
     statement::ids::{ClientId, ClientIds},
 };
 use cqlens_capture::Connection;
+use cqlens_window::is_client_address;
 
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
@@ -264,9 +265,9 @@ fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddr
         (None, _) => None,
     };
     let application = joined("APPLICATION_NAME", "APPLICATION_VERSION").map(|name| application(&name));
-    let driver = joined("DRIVER_NAME", "DRIVER_VERSION").map(|name| cut(&name, MAX_CLAIM));
+    let driver = joined("DRIVER_NAME", "DRIVER_VERSION").map(|name| cut(&name));
     let parts = [
-        connection.certificate().map(|name| cut(name, MAX_CERTIFICATE)),
+        connection.certificate().map(str::to_owned),
         application.filter(|name| !name.is_empty()),
         driver.map(|driver| format!("({driver})")),
         shown.show(connection.client.ip()),
@@ -280,24 +281,18 @@ fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddr
 
 /// What a client says that its application is, without what would be taken for a driver, an address, or `(others)`.
 fn application(name: &str) -> String {
-    let is_address = |word: &str| {
-        let (address, _) = word.split_once('/').unwrap_or((word, ""));
-        address.parse::<IpAddr>().is_ok()
-    };
     let plain = name.replace(['(', ')'], " ");
-    let words = plain.split_whitespace().filter(|word| !is_address(word));
-    cut(&words.collect::<Vec<_>>().join(" "), MAX_CLAIM)
+    let words = plain.split_whitespace().filter(|word| !is_client_address(word));
+    cut(&words.collect::<Vec<_>>().join(" "))
 }
 
-fn cut(name: &str, most: usize) -> String {
-    name.chars().filter(|c| !c.is_control()).take(most).collect()
+/// A client may give its application and its driver any name, of any length.
+fn cut(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(MAX_CLAIM).collect()
 }
 
-/// Characters of what a client says of its application, or of its driver: it may say what it likes, at any length.
+/// Characters of the name of an application, or of a driver.
 const MAX_CLAIM: usize = 64;
-
-/// Characters of the name in a certificate.
-const MAX_CERTIFICATE: usize = 160;
 
 #[cfg(test)]
 mod tests {

@@ -205,7 +205,7 @@ fn no_response_is_taken_for_that_of_another_request_with_the_same_stream_id() {
     request(&mut line);
     request(&mut line);
     response(&mut line);
-    // Two are in flight again, of which nobody knows which the first of two responses belongs to.
+    // Two are in flight again: the next response may belong to either.
     request(&mut line);
     response(&mut line);
     response(&mut line);

@@ -4,41 +4,25 @@
 //! one user after the other, as often in the next moment as in this one: that is what chance brings. The next moment is one in
 //! which as much is sent: a client that is held up sends nothing, and catches up.
 
-use super::{SOON, follow_ups::KeyedRequest, recent::Recent, repeats::SameRead};
+use super::{
+    SOON,
+    flows::{Flow, Flows},
+    follow_ups::KeyedRequest,
+    recent::Recent,
+    repeats::SameRead,
+};
 use crate::audit::count::bounded::BoundedMap;
 use cqlens_window::{Bursts, PatternId, RepeatedReads, Sequences, Window};
 
 /// Finds bursts of reads.
 #[derive(Debug)]
 pub(super) struct BurstFinder {
-    /// By actor and statement.
-    flows: Recent<Flow>,
     /// When a read was answered that was the only one in its moment, as most are: those leave nothing to be counted.
     single: Recent<Burst>,
     open: BoundedMap<OpenBurst>,
 }
 
-/// A clock that stands still while nothing is read.
-#[derive(Debug, Clone, Copy)]
-struct Flow {
-    last_at: i64,
-    /// In nanoseconds, since the first read.
-    time: i64,
-}
-
-/// After so much time without a read, in nanoseconds, the clock stands still until the next one comes: of what comes no more often
-/// there are not enough reads in a moment for a burst.
-const PAUSE: i64 = SOON / 5;
-
-impl Flow {
-    /// A read comes.
-    fn read(&mut self, at: i64) {
-        self.time += at.saturating_sub(self.last_at).clamp(0, PAUSE);
-        self.last_at = self.last_at.max(at);
-    }
-}
-
-/// What a pattern has sent nothing of for so long, in nanoseconds, nobody waits for.
+/// After so much time without a read of its flow, in nanoseconds, a burst is over.
 const STOPPED: i64 = 20 * SOON;
 
 /// The latest reads of the same, two at least.
@@ -90,22 +74,20 @@ impl BurstFinder {
 
     pub(super) fn new() -> Self {
         Self {
-            flows: Recent::new(),
             single: Recent::new(),
             open: BoundedMap::new(Self::OPEN),
         }
     }
 
-    /// Takes a read that was answered to those before it; `pattern` stands for actor and statement.
+    /// Takes a read that was answered to those before it; `pattern` stands for actor and statement, and `flow` is theirs at this read.
     pub(super) fn note(
         &mut self,
         (read, pattern): (SameRead, u64),
-        request: KeyedRequest,
-        is_first: bool,
+        (request, is_first): (KeyedRequest, bool),
+        (flow, flows): (Flow, &Flows),
         window: &mut Window,
     ) {
-        let flow = self.flow(pattern, request.at);
-        self.end_of_old(request.at, window);
+        self.end_of_old(request.at, flows, window);
         let Some(reads) = self.open_mut((read, pattern), request.pattern, flow) else {
             if is_first {
                 self.single.put(read.unchanged, Burst::of(request, flow));
@@ -140,17 +122,6 @@ impl BurstFinder {
         }
     }
 
-    /// The clock of a pattern, at a read.
-    fn flow(&mut self, pattern: u64, at: i64) -> Flow {
-        if let Some(flow) = self.flows.get_mut(pattern) {
-            flow.read(at);
-            return *flow;
-        }
-        let flow = Flow { last_at: at, time: 0 };
-        self.flows.put(pattern, flow);
-        flow
-    }
-
     /// The reads of the same, which a single one is as soon as another one comes. What has to go for it is not seen to its end.
     fn open_mut(
         &mut self,
@@ -177,8 +148,7 @@ impl BurstFinder {
         self.open.get_mut(read.unchanged)
     }
 
-    fn end_of_old(&mut self, now: i64, window: &mut Window) {
-        let flows = &self.flows;
+    fn end_of_old(&mut self, now: i64, flows: &Flows, window: &mut Window) {
         let is_over = |reads: &OpenBurst| match flows.get(reads.flow) {
             Some(flow) => now.saturating_sub(flow.last_at) > STOPPED || reads.now.is_over(*flow),
             None => true,
@@ -239,17 +209,27 @@ mod tests {
         SameRead { key, unchanged: key }
     }
 
+    fn note(
+        (bursts, flows): (&mut BurstFinder, &mut Flows),
+        key: u64,
+        (request, is_first): (KeyedRequest, bool),
+        window: &mut Window,
+    ) {
+        let flow = flows.read(1, request.at, is_first);
+        bursts.note((same(key), 1), (request, is_first), (flow, flows), window);
+    }
+
     /// Runs and reads of one key, and those that are by chance, of reads at these milliseconds; each takes one.
     fn of(times: impl Iterator<Item = i64>) -> (u64, u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut bursts = BurstFinder::new();
+        let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
         for at in times {
             let request = KeyedRequest {
                 pattern: PatternId(1),
                 at: at * MILLISECOND,
                 answered_at: (at + 1) * MILLISECOND,
             };
-            bursts.note((same(7), 1), request, true, &mut window);
+            note((&mut bursts, &mut flows), 7, (request, true), &mut window);
         }
         bursts.end_at(3_600_000 * MILLISECOND, &mut window);
         let repeated = window.sequences.repeats.get(&PatternId(1));
@@ -271,8 +251,8 @@ mod tests {
     #[test]
     fn only_what_is_read_again_in_its_moment_is_open() {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut bursts = BurstFinder::new();
-        let mut note = |at: i64, key: u64| {
+        let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
+        let mut read = |at: i64, key: u64| {
             let request = KeyedRequest {
                 pattern: PatternId(1),
                 at: at * MILLISECOND,
@@ -280,13 +260,13 @@ mod tests {
             };
             // Each has a place of its own.
             let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bursts.note((same(key), 1), request, true, &mut window);
+            note((&mut bursts, &mut flows), key, (request, true), &mut window);
             bursts.open.get(key).is_some()
         };
         // A read each millisecond.
-        assert!((0..100_u64).all(|key| !note(key.cast_signed(), key)));
-        assert!(note(100, 0), "in the moment of the first one");
-        assert!(!note(103, 1), "after it");
+        assert!((0..100_u64).all(|key| !read(key.cast_signed(), key)));
+        assert!(read(100, 0), "in the moment of the first one");
+        assert!(!read(103, 1), "after it");
     }
 
     #[test]
@@ -299,7 +279,7 @@ mod tests {
     #[test]
     fn eight_of_one_key_and_then_of_others_are_bursts() {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-        let mut bursts = BurstFinder::new();
+        let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
         for read in 0..80_i64 {
             let at = (read / 8 * 110 + read % 8 * 2) * MILLISECOND;
             let request = KeyedRequest {
@@ -308,7 +288,7 @@ mod tests {
                 answered_at: at + MILLISECOND,
             };
             let key = (read / 8 % 7).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bursts.note((same(key), 1), request, true, &mut window);
+            note((&mut bursts, &mut flows), key, (request, true), &mut window);
         }
         bursts.end_at(3_600_000 * MILLISECOND, &mut window);
         let counted = window.sequences.repeats[&PatternId(1)].bursts;
@@ -321,7 +301,7 @@ mod tests {
         let counted = |runs_for: i64, stands_for: i64| {
             let at = |read: i64| read + read / runs_for * stands_for;
             let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-            let mut bursts = BurstFinder::new();
+            let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
             let mut random = 1_u64;
             for read in 0..20_000 {
                 random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -332,7 +312,7 @@ mod tests {
                     answered_at: at(read) * MILLISECOND + MILLISECOND / 2,
                 };
                 let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                bursts.note((same(key), 1), request, true, &mut window);
+                note((&mut bursts, &mut flows), key, (request, true), &mut window);
             }
             bursts.end_at(3_600_000 * MILLISECOND, &mut window);
             window.sequences.repeats[&PatternId(1)].bursts
@@ -350,7 +330,7 @@ mod tests {
     fn what_is_not_seen_to_its_end_is_not_counted() {
         let counted = |end: i64| {
             let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
-            let mut bursts = BurstFinder::new();
+            let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
             for at in 0..5 {
                 let at = at * 5 * MILLISECOND;
                 let request = KeyedRequest {
@@ -358,7 +338,7 @@ mod tests {
                     at,
                     answered_at: at + MILLISECOND,
                 };
-                bursts.note((same(7), 1), request, at == 0, &mut window);
+                note((&mut bursts, &mut flows), 7, (request, at == 0), &mut window);
             }
             bursts.end_at(end * MILLISECOND, &mut window);
             window.sequences.repeats.len()

@@ -11,6 +11,7 @@ mod buckets;
 mod budget;
 mod bursts;
 mod copies;
+mod flows;
 mod follow_ups;
 mod inside;
 mod pages;
@@ -48,6 +49,7 @@ pub use attention::Relating;
 use budget::{RelatingLevel, Spending};
 use bursts::BurstFinder;
 use copies::{CopyFinder, NewWrite};
+use flows::Flows;
 use follow_ups::{FollowUpFinder, KeyedRequest, ReadRows};
 use repeats::{PartitionWrites, RepeatFinder, SameRead};
 use result_columns::ResultColumns;
@@ -81,6 +83,7 @@ pub(crate) struct SequenceRecorder {
     copies: CopyFinder,
     rewrites: RewriteFinder,
     writes: PartitionWrites,
+    flows: Flows,
     repeats: RepeatFinder,
     bursts: BurstFinder,
     /// Requests that may have begun an operation, not yet counted in the window.
@@ -117,6 +120,7 @@ impl SequenceRecorder {
             copies: CopyFinder::new(),
             rewrites: RewriteFinder::new(),
             writes: PartitionWrites::new(),
+            flows: Flows::new(),
             repeats: RepeatFinder::new(),
             bursts: BurstFinder::new(),
             requests: FxHashMap::default(),
@@ -397,10 +401,12 @@ impl SequenceRecorder {
             unchanged: key ^ writes.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
         let pattern = of_actor(seen.request.pattern.0, seen.actor);
+        let flow = self.flows.read(pattern, seen.request.at, seen.is_first);
+        let request = (seen.request, seen.is_first);
         self.bursts
-            .note((read, pattern), seen.request, seen.is_first, window);
+            .note((read, pattern), request, (flow, &self.flows), window);
         if seen.is_first {
-            self.repeats.note((read, pattern), seen.request, window);
+            self.repeats.note(read, flow.number, seen.request, window);
         }
     }
 

@@ -42,8 +42,6 @@ impl PartitionWrites {
 #[derive(Debug)]
 pub(super) struct RepeatFinder {
     runs: Recent<Run>,
-    /// Reads of one actor by one pattern so far.
-    reads: Recent<u64>,
 }
 
 /// The same read, several times in a second.
@@ -63,20 +61,11 @@ const SECOND: i64 = 1_000_000_000;
 
 impl RepeatFinder {
     pub(super) fn new() -> Self {
-        Self {
-            runs: Recent::new(),
-            reads: Recent::new(),
-        }
+        Self { runs: Recent::new() }
     }
 
-    /// Takes a read that was answered to those before it; `pattern` stands for actor and statement.
-    pub(super) fn note(
-        &mut self,
-        (read, pattern): (SameRead, u64),
-        request: KeyedRequest,
-        window: &mut Window,
-    ) {
-        let number = self.number(pattern);
+    /// Takes a read that was answered to those before it; `number` is its own among those of its actor and statement.
+    pub(super) fn note(&mut self, read: SameRead, number: u64, request: KeyedRequest, window: &mut Window) {
         let run = self.runs.get_mut(read.unchanged);
         let Some(run) = run.filter(|run| request.at.saturating_sub(run.began_at) < SECOND) else {
             self.runs.put(
@@ -114,20 +103,6 @@ impl RepeatFinder {
             counted.keys.insert(read.key);
         }
     }
-
-    /// Of all reads of a pattern the number of the next one.
-    fn number(&mut self, pattern: u64) -> u64 {
-        match self.reads.get_mut(pattern) {
-            Some(number) => {
-                *number += 1;
-                *number
-            }
-            None => {
-                self.reads.put(pattern, 0);
-                0
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -144,14 +119,14 @@ mod tests {
     fn of(times: &[i64]) -> (u64, u64) {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
         let mut repeats = RepeatFinder::new();
-        for at in times {
+        for (number, at) in (0..).zip(times) {
             let at = at * 1_000_000;
             let request = KeyedRequest {
                 pattern: PatternId(1),
                 at,
                 answered_at: at + 10_000_000,
             };
-            repeats.note((same(7), 1), request, &mut window);
+            repeats.note(same(7), number, request, &mut window);
         }
         let counted = window.sequences.repeats.get(&PatternId(1));
         counted.map_or((0, 0), |counted| (counted.runs, counted.reads))
@@ -181,7 +156,7 @@ mod tests {
                     _ => 1_000 + u64::try_from(at).unwrap_or(0),
                 };
                 let read = same(key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                repeats.note((read, 1), request, &mut window);
+                repeats.note(read, at.cast_unsigned(), request, &mut window);
             }
             window
                 .sequences
