@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drivers::{
     certificates::Certificates,
-    fixtures::{self, Ground},
+    fixtures::{self, RunKeyspace},
     place::DATA_CENTER,
     run::in_order,
 };
@@ -63,12 +63,12 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
         proxy.wait_for_log(&format!("forwarding to a node listen={listener}"));
     }
 
-    let ground = |keyspace| Ground {
+    let keyspace = |keyspace| RunKeyspace {
         keyspace,
         replication: 1,
         checks: CHECKS,
     };
-    fixtures::lay(&nodes, None, &["tls_direct", "tls_behind"].map(ground));
+    fixtures::create(&nodes, None, &["tls_direct", "tls_behind"].map(keyspace));
     let direct = seen(&python, &nodes, certificates, "tls_direct");
     assert_eq!(direct.len(), CHECKS.split(',').count(), "{direct:#?}");
     assert!(

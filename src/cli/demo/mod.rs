@@ -107,10 +107,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// A file to write, and its format.
 type ReportFile = (PathBuf, Format);
 
-/// The file that is written, and others if more than one is asked for.
+/// The report files: the first, which the terminal names, and the others.
 ///
 /// # Errors
-/// A file whose ending says no format, where none was asked for.
+/// A file whose ending names no format, without `--format`.
 fn outputs(args: &Args) -> anyhow::Result<(ReportFile, Vec<ReportFile>)> {
     let Some((first, others)) = args.output.split_first() else {
         let format = args.format.unwrap_or(Format::Html);

@@ -71,14 +71,14 @@ const FIXTURES: &[(&[&str], &str)] = &[
 ];
 
 /// A keyspace, and whose checks it is for.
-pub(crate) struct Ground<'a> {
+pub(crate) struct RunKeyspace<'a> {
     pub(crate) keyspace: &'a str,
     pub(crate) replication: usize,
-    /// As the program is told: their names with commas, or `session` for all but those of outages.
+    /// As the program gets them: names with commas between them, or `session` for all but those of outages.
     pub(crate) checks: &'a str,
 }
 
-impl Ground<'_> {
+impl RunKeyspace<'_> {
     fn definitions(&self) -> impl Iterator<Item = String> {
         let own = format!(
             "CREATE KEYSPACE {{ks}} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {}}}",
@@ -101,19 +101,19 @@ impl Ground<'_> {
 
 /// Makes what these runs need, each cluster's by itself, and returns when all nodes have it. Every proxy that is there
 /// reads the whole schema again and again meanwhile.
-pub(super) fn lay_for(orders: &[Order<'_>]) {
+pub(super) fn create_for(orders: &[Order<'_>]) {
     in_each_cluster(orders, |orders| {
-        let grounds: Vec<Ground<'_>> = orders.iter().map(|order| order.ground()).collect();
-        lay(&orders[0].nodes, orders[0].job.place.user(), &grounds);
+        let keyspaces: Vec<RunKeyspace<'_>> = orders.iter().map(|order| order.run_keyspace()).collect();
+        create(&orders[0].nodes, orders[0].job.place.user(), &keyspaces);
     });
 }
 
-/// The same on one cluster; `user` is where a password is asked for, and is that as well.
-pub(crate) fn lay(nodes: &[SocketAddr], user: Option<&str>, grounds: &[Ground<'_>]) {
+/// Makes them on one cluster; `user` logs in where it asks for a password, which is the same.
+pub(crate) fn create(nodes: &[SocketAddr], user: Option<&str>, keyspaces: &[RunKeyspace<'_>]) {
     let started = Instant::now();
-    let laid = block_on(async {
+    let created = block_on(async {
         let mut client = connect(nodes[0], user).await?;
-        for definition in grounds.iter().flat_map(Ground::definitions) {
+        for definition in keyspaces.iter().flat_map(RunKeyspace::definitions) {
             match client.query(&definition).await {
                 // The version lacks it, and the check will say so.
                 Err(error @ ClientError::Server { .. }) => println!("{definition}: {error:?}"),
@@ -122,8 +122,12 @@ pub(crate) fn lay(nodes: &[SocketAddr], user: Option<&str>, grounds: &[Ground<'_
         }
         agree(nodes, user).await
     });
-    laid.unwrap_or_else(|error| panic!("what checks need cannot be made: {error}"));
-    println!("{} keyspaces laid in {:.1?}", grounds.len(), started.elapsed());
+    created.unwrap_or_else(|error| panic!("what checks need cannot be made: {error}"));
+    println!(
+        "{} keyspaces created in {:.1?}",
+        keyspaces.len(),
+        started.elapsed()
+    );
 }
 
 /// Waits until all nodes have one schema, by what each says of itself: what they say of each other comes later.
@@ -201,12 +205,12 @@ async fn connect(node: SocketAddr, user: Option<&str>) -> Result<Client, ClientE
 #[test]
 fn a_run_has_what_its_checks_need() {
     let made = |checks| {
-        let ground = Ground {
+        let keyspace = RunKeyspace {
             keyspace: "own",
             replication: 3,
             checks,
         };
-        ground.definitions().collect::<Vec<_>>()
+        keyspace.definitions().collect::<Vec<_>>()
     };
     let with_three =
         "CREATE KEYSPACE own WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}";

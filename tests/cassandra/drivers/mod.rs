@@ -34,7 +34,7 @@ use table::Table;
 const AT_A_TIME: usize = 4;
 
 /// Runs whose keyspaces are there at a time. All drivers and proxies read all of them.
-const LAID_AT_ONCE: usize = 32;
+const KEYSPACES_AT_ONCE: usize = 32;
 
 /// Drivers, each in one dialect, that look on at an outage together, in all modes.
 const LOOK_ON: usize = 3;
@@ -409,14 +409,14 @@ fn repeat<'a>(table: &mut Table<'a>, run: impl Fn(Job<'a>) -> Seen<'a>) {
 /// All that needs no outage.
 fn sessions<'a>(jobs: &[Job<'a>], clusters: Clusters<'_>) -> Vec<Seen<'a>> {
     let (mut seen, mut before) = (Vec::new(), Vec::new());
-    for jobs in jobs.chunks(LAID_AT_ONCE) {
+    for jobs in jobs.chunks(KEYSPACES_AT_ONCE) {
         // What the last runs have had goes with the nodes.
         fixtures::clear_away(&before);
         let orders = jobs
             .iter()
             .map(|&job| Order::of_session(job, clusters.at(job.place)));
         let orders: Vec<Order<'a>> = orders.collect();
-        fixtures::lay_for(&orders);
+        fixtures::create_for(&orders);
         let start = |job: &Job<'a>| {
             Front::start(
                 job.mode,
@@ -438,7 +438,7 @@ fn run_together<'a>(
     certificates: &Certificates,
 ) -> Vec<Seen<'a>> {
     let (left, seen) = (
-        Mutex::new(on_their_ways(orders).into_iter()),
+        Mutex::new(with_fronts(orders).into_iter()),
         Mutex::new(Vec::new()),
     );
     let next = || left.lock().unwrap().next();
@@ -466,7 +466,7 @@ fn run_together<'a>(
 /// than it is needed.
 type Way = Arc<OnceLock<Front>>;
 
-fn on_their_ways<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<(&'o Order<'a>, Way)> {
+fn with_fronts<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<(&'o Order<'a>, Way)> {
     let mut ways: BTreeMap<(Place, Mode), Way> = BTreeMap::new();
     let with_way = |order: &'o Order<'a>| {
         let way = ways.entry((order.job.place, order.job.mode)).or_default();

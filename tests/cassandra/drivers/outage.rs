@@ -26,7 +26,7 @@ pub(super) fn run<'a>(
     stages.announce("started");
     let orders = jobs.iter().map(|&(job, _)| Order::of_outage(job, cluster));
     let orders: Vec<Order<'a>> = orders.collect();
-    fixtures::lay_for(&orders);
+    fixtures::create_for(&orders);
     let mut running: Vec<Running<'a, '_>> = orders
         .iter()
         .zip(jobs)

@@ -134,7 +134,7 @@ impl Scene {
     fn run<'a>(&self, mode: Mode, jobs: Vec<Job<'a>>) -> Vec<Seen<'a>> {
         let orders = jobs.into_iter().map(|job| Order::of_session(job, &self.ring));
         let orders: Vec<Order<'a>> = orders.collect();
-        fixtures::lay_for(&orders);
+        fixtures::create_for(&orders);
         match mode {
             Mode::Redirected(rules) => self.run_behind(rules, &orders),
             _ => self.run_at(&orders, |_| {

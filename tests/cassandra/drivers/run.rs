@@ -13,7 +13,7 @@ use crate::support::cassandra::Cassandra;
 use crate::support::process::Supervised;
 
 use super::certificates::Certificates;
-use super::fixtures::Ground;
+use super::fixtures::RunKeyspace;
 use super::mode::{Front, Mode};
 use super::place::Place;
 use super::programs::{Dialect, Leaves, Program};
@@ -138,7 +138,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// An outage leaves nobody without his data.
+    /// All nodes have all data: while one of them is down, nothing is missing.
     pub(super) fn of_outage(job: Job<'a>, cluster: &Cassandra) -> Self {
         Self {
             checks: job.place.checks_of_outage(),
@@ -147,8 +147,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    pub(super) fn ground(&self) -> Ground<'_> {
-        Ground {
+    pub(super) fn run_keyspace(&self) -> RunKeyspace<'_> {
+        RunKeyspace {
             keyspace: &self.keyspace,
             replication: self.replication,
             checks: self.checks,
