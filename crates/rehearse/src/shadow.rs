@@ -245,6 +245,7 @@ impl ShadowThread {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut reported = Instant::now();
         loop {
+            self.note_lost_writes();
             tokio::select! {
                 received = queue.recv_many(&mut burst, BURST) => {
                     if received == 0 {
@@ -273,14 +274,18 @@ impl ShadowThread {
         self.pulse.rest();
     }
 
-    /// Sends an exchange, or counts why not.
-    fn consider(&mut self, exchange: Arc<RecordedExchange>) {
-        self.shared.waiting_bytes.give_back(weight(&exchange));
+    /// Hears of writes that did not come here: often enough, as a difference has to stay for seconds before it counts.
+    fn note_lost_writes(&mut self) {
         let lost = self.shared.lost_write_us.load(Ordering::Relaxed);
         if lost != self.lost_write_us {
             self.lost_write_us = lost;
             self.rehearsal.lost_writes(lost);
         }
+    }
+
+    /// Sends an exchange, or counts why not.
+    fn consider(&mut self, exchange: Arc<RecordedExchange>) {
+        self.shared.waiting_bytes.give_back(weight(&exchange));
         match self.refusal(&exchange) {
             Some(why) => self.rehearsal.leave_out(&exchange, why),
             None => {

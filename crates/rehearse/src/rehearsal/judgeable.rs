@@ -40,37 +40,50 @@ impl Rehearsal {
         !matches!(self.first, First::Beside(_)) && self.settings.permissions.writes.contains(keyspace)
     }
 
-    /// Whether the first cluster may have had rows that the other was not sent. Where writes count for a while
-    /// only, the other gets them by another way, and may have got them later or earlier.
+    /// Whether the first cluster may have had rows, when it responded, that the other was not sent. Where writes count
+    /// for a while only, the other gets them by another way, and may have got them later or earlier.
     pub(super) fn is_after_unsent_writes(&mut self, exchange: &RecordedExchange) -> bool {
-        let tables = tables(&mut self.statements, exchange);
-        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         let responded_us = exchange.at_us.saturating_add(exchange.latency.map_or(0, micros));
-        tables.iter().any(|table| {
-            let is_carried = self.carries_writes_of(table);
-            let for_a_while = self.settings.unsent_writes_count_for.filter(|_| !is_carried);
-            let counts = is_carried || self.first_is_recorded();
-            counts
+        let is_recorded = self.first_is_recorded();
+        self.any_table_of(exchange, |this, table| {
+            let is_carried = this.carries_writes_of(table);
+            let for_a_while = this.settings.unsent_writes_count_for.filter(|_| !is_carried);
+            (is_carried || is_recorded)
                 && match for_a_while {
-                    None => self.writes.unsent_before(table, responded_us),
-                    Some(time) => self
+                    None => this.writes.unsent_before(table, responded_us),
+                    Some(time) => this
                         .writes
                         .unsent_after(table, exchange.at_us.saturating_sub(micros(time))),
                 }
         })
     }
 
+    /// Whether the other cluster lacks writes for good that the first has got until now.
+    pub(super) fn lacks_writes(&mut self, exchange: &RecordedExchange) -> bool {
+        self.any_table_of(exchange, |this, table| {
+            this.carries_writes_of(table) && this.writes.unsent_before(table, i64::MAX)
+        })
+    }
+
     /// Whether writes came between the first response and the last.
     pub(super) fn was_written_meanwhile(&mut self, exchange: &RecordedExchange) -> bool {
-        let tables = tables(&mut self.statements, exchange);
         // All attempts, each after twice as long, and the time before the first.
         let since = Instant::now().checked_sub(self.settings.ask_again_after * 32);
         let is_written_otherwise = self.settings.unsent_writes_count_for.is_some();
-        tables.iter().any(|table| match is_written_otherwise {
-            true => self.writes.seen_since(table, since),
-            false => self.writes.sent_since(table, since),
+        self.any_table_of(exchange, |this, table| match is_written_otherwise {
+            true => this.writes.seen_since(table, since),
+            false => this.writes.sent_since(table, since),
         })
     }
+
+    fn any_table_of(&mut self, exchange: &RecordedExchange, holds: impl Fn(&Self, &str) -> bool) -> bool {
+        let tables = tables(&mut self.statements, exchange);
+        tables.iter().any(|table| holds(self, table))
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The tables of a request, with their keyspaces.

@@ -235,6 +235,7 @@ impl Rehearsal {
                     Outcome::Skipped(Skipped::NoFurtherPage) => self.other_answered(&exchange, None),
                     Outcome::Skipped(why) => {
                         self.pairs.forget(exchange.number);
+                        self.note_write(&exchange, false);
                         self.count(&exchange, Counted::Skipped(why));
                     }
                 }
@@ -407,6 +408,10 @@ impl Rehearsal {
                 if is_page_of_more && difference.kind == DifferenceKind::RowCount =>
             {
                 self.count(&exchange, Counted::NotCompared(NotCompared::UnfinishedRead));
+            }
+            // Both were asked again after a write of which the other got no copy.
+            Settled::Differs(_) if self.lacks_writes(&exchange) => {
+                self.count(&exchange, Counted::NotCompared(NotCompared::AfterUnsentWrites));
             }
             Settled::Differs(difference) => self.differs(&exchange, difference),
             Settled::AskAgain => {}
