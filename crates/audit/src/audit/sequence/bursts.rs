@@ -2,7 +2,8 @@
 //!
 //! A program that repeats itself reads the same several times in a moment, and not in the next one. What is popular is read by
 //! one user after the other, as often in the next moment as in this one: that is what chance brings. The next moment is one in
-//! which as much is sent: a client that is held up sends nothing, and catches up.
+//! which as much is sent: a client that is held up sends nothing, and catches up. Where reads stop before it is over, only those
+//! in a row are a burst: of some that had come in between nobody knows whether they were popular.
 
 use super::{
     SOON,
@@ -45,6 +46,8 @@ struct Burst {
     answered_in_flow: i64,
     /// Itself, and those within [`SOON`].
     reads: u64,
+    /// Of all reads of its [`Flow`] the numbers of the first and the last of these.
+    numbers: (u64, u64),
     /// Those in as much time after that, by the clock of the flow.
     later: u64,
 }
@@ -55,8 +58,14 @@ impl Burst {
             answered_at: request.answered_at,
             answered_in_flow: flow.time + (request.answered_at - request.at),
             reads: 1,
+            numbers: (flow.number, flow.number),
             later: 0,
         }
+    }
+
+    /// Whether it is most of what is read meanwhile.
+    fn is_in_a_row(&self) -> bool {
+        self.numbers.1.saturating_sub(self.numbers.0) < self.reads * 2
     }
 
     fn is_over(&self, flow: Flow) -> bool {
@@ -104,12 +113,13 @@ impl BurstFinder {
         }
         if elapsed <= SOON {
             reads.now.reads += 1;
+            reads.now.numbers.1 = flow.number;
             return;
         }
         reads.now.later += u64::from(!reads.now.is_over(flow));
         if is_first && let Some(ended) = self.open.remove(read.unchanged) {
             if let Some(before) = ended.before {
-                before.count(&ended, &mut window.sequences);
+                before.count(&ended, Some(flow), &mut window.sequences);
             }
             self.open.insert(
                 read.unchanged,
@@ -154,30 +164,33 @@ impl BurstFinder {
             None => true,
         };
         while let Some(reads) = self.open.pop_oldest_if(is_over) {
-            reads.count(now, &mut window.sequences);
+            let flow = flows.get(reads.flow).copied();
+            reads.count(now, flow, &mut window.sequences);
         }
     }
 
     /// Nothing is seen after this time: what is not over by then is not counted.
-    pub(super) fn end_at(&mut self, end: i64, window: &mut Window) {
+    pub(super) fn end_at(&mut self, end: i64, flows: &Flows, window: &mut Window) {
         while let Some(reads) = self.open.pop_oldest_if(|_| true) {
-            reads.count(end, &mut window.sequences);
+            let flow = flows.get(reads.flow).copied();
+            reads.count(end, flow, &mut window.sequences);
         }
     }
 }
 
 impl OpenBurst {
-    fn count(&self, now: i64, sequences: &mut Sequences) {
+    fn count(&self, now: i64, flow: Option<Flow>, sequences: &mut Sequences) {
         let moments = [Some(self.now), self.before].into_iter().flatten();
         for moment in moments.filter(|moment| moment.is_seen_to_its_end(now)) {
-            moment.count(self, sequences);
+            moment.count(self, flow, sequences);
         }
     }
 }
 
 impl Burst {
-    fn count(self, of: &OpenBurst, sequences: &mut Sequences) {
-        let is_burst = self.reads >= RepeatedReads::FEWEST;
+    fn count(self, of: &OpenBurst, flow: Option<Flow>, sequences: &mut Sequences) {
+        let is_followed = flow.is_some_and(|flow| self.is_over(flow));
+        let is_burst = self.reads >= RepeatedReads::FEWEST && (is_followed || self.is_in_a_row());
         let is_by_chance = self.later + 1 >= RepeatedReads::FEWEST;
         if !is_burst && !is_by_chance {
             return;
@@ -231,7 +244,7 @@ mod tests {
             };
             note((&mut bursts, &mut flows), 7, (request, true), &mut window);
         }
-        bursts.end_at(3_600_000 * MILLISECOND, &mut window);
+        bursts.end_at(3_600_000 * MILLISECOND, &flows, &mut window);
         let repeated = window.sequences.repeats.get(&PatternId(1));
         let counted = repeated.map_or_else(Bursts::default, |repeated| repeated.bursts);
         (counted.runs, counted.reads, counted.runs_by_chance)
@@ -290,9 +303,28 @@ mod tests {
             let key = (read / 8 % 7).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
             note((&mut bursts, &mut flows), key, (request, true), &mut window);
         }
-        bursts.end_at(3_600_000 * MILLISECOND, &mut window);
+        bursts.end_at(3_600_000 * MILLISECOND, &flows, &mut window);
         let counted = window.sequences.repeats[&PatternId(1)].bursts;
         assert_eq!((counted.runs, counted.reads, counted.runs_by_chance), (10, 80, 0));
+    }
+
+    #[test]
+    fn what_is_popular_is_no_burst_where_all_is_over_in_a_moment() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+        let (mut bursts, mut flows) = (BurstFinder::new(), Flows::new());
+        for read in 0..300_i64 {
+            let at = read * MILLISECOND / 4;
+            let request = KeyedRequest {
+                pattern: PatternId(1),
+                at,
+                answered_at: at + MILLISECOND / 8,
+            };
+            let key = (read * 7 % 20).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            note((&mut bursts, &mut flows), key, (request, true), &mut window);
+        }
+        bursts.end_at(3_600_000 * MILLISECOND, &flows, &mut window);
+        let counted = window.sequences.repeats.values();
+        assert_eq!(counted.map(|repeated| repeated.bursts.runs).sum::<u64>(), 0);
     }
 
     #[test]
@@ -314,7 +346,7 @@ mod tests {
                 let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 note((&mut bursts, &mut flows), key, (request, true), &mut window);
             }
-            bursts.end_at(3_600_000 * MILLISECOND, &mut window);
+            bursts.end_at(3_600_000 * MILLISECOND, &flows, &mut window);
             window.sequences.repeats[&PatternId(1)].bursts
         };
         for (runs_for, stands_for) in [(20_000, 0), (50, 450), (20, 20), (10, 90), (200, 800)] {
@@ -340,7 +372,7 @@ mod tests {
                 };
                 note((&mut bursts, &mut flows), 7, (request, at == 0), &mut window);
             }
-            bursts.end_at(end * MILLISECOND, &mut window);
+            bursts.end_at(end * MILLISECOND, &flows, &mut window);
             window.sequences.repeats.len()
         };
         assert_eq!([101, 102].map(counted), [0, 1]);

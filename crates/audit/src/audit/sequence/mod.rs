@@ -309,7 +309,7 @@ impl SequenceRecorder {
         self.follow_ups.end_at(end, window);
         self.walks.end_at(end, window);
         self.copies.end_at(end, window);
-        self.bursts.end_at(end, window);
+        self.bursts.end_at(end, &self.flows, window);
     }
 
     /// Hashes the keys of a request, takes them to the read whose rows they are from, and gives the number of that.
