@@ -69,6 +69,21 @@ fn flood(address: SocketAddr) {
     }
 }
 
+/// Clients that were accepted are still coming to their lines.
+fn until_lines_are_dropped(admin: &str) {
+    until("lines are dropped", || {
+        let mut status = connect(admin.parse().unwrap());
+        status
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let status = String::from_utf8(read_to_end(&mut status)).unwrap();
+        let (_, dropped) = status
+            .split_once("\"log_lines_dropped\":")
+            .expect("they are counted");
+        !dropped.starts_with('0')
+    });
+}
+
 /// A hundred requests, one after the other, each with its answer.
 fn ask(client: &mut TcpStream) {
     client.set_read_timeout(Some(LIMIT)).unwrap();
@@ -124,18 +139,7 @@ fn a_standard_error_that_is_not_read_holds_up_neither_clients_nor_the_end() {
     let mut client = connect(proxy.address);
     flood(proxy.address);
     ask(&mut client);
-    // Clients that were accepted are still coming to their lines.
-    until("lines are dropped", || {
-        let mut status = connect(admin.parse().unwrap());
-        status
-            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let status = String::from_utf8(read_to_end(&mut status)).unwrap();
-        let (_, dropped) = status
-            .split_once("\"log_lines_dropped\":")
-            .expect("they are counted");
-        !dropped.starts_with('0')
-    });
+    until_lines_are_dropped(&admin);
     drop(client);
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }
@@ -144,11 +148,13 @@ fn a_standard_error_that_is_not_read_holds_up_neither_clients_nor_the_end() {
 fn lines_that_were_dropped_are_counted_when_the_log_is_read_again() {
     let (folder, node) = (tempfile::tempdir().unwrap(), node());
     let (program, pipe) = with_unread_output(folder.path());
-    let arguments = ["--no-control-connection", "--log", "debug"];
+    let admin = free_address().to_string();
+    let arguments = ["--no-control-connection", "--log", "debug", "--admin", &admin];
     let proxy = Proxy::start(program.to_str().unwrap(), node.address, &arguments);
     let mut client = connect(proxy.address);
     flood(proxy.address);
     ask(&mut client);
+    until_lines_are_dropped(&admin);
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
         let pipe = BufReader::new(fs::File::open(pipe).unwrap());

@@ -48,17 +48,20 @@ impl Listeners {
         };
         match mode {
             Mode::One(pair) | Mode::Transparent(pair) => {
-                let listener = match (inherited.next()?, mode) {
+                let given = inherited.next()?;
+                opened.admin = inherited.next()?.map(AdminListener::Tcp);
+                opened.open_admin(args)?;
+                let listener = match (given, mode) {
                     (Some(listener), _) => listener,
                     (None, Mode::Transparent(_)) => bind_transparent(pair.listen, args.reuse_port)
                         .with_context(|| format!("cannot listen on {}", pair.listen))?,
                     (None, _) => bind_pair(pair, args)?,
                 };
                 opened.clients.push((pair.clone(), listener));
-                opened.admin = inherited.next()?.map(AdminListener::Tcp);
             }
             Mode::Routes(pairs) => {
                 opened.admin = admin_of(args, &mut inherited)?;
+                opened.open_admin(args)?;
                 opened.clients = match inherited.is_empty() {
                     true => bind_pairs(pairs, args)?,
                     false => given_pairs(pairs, &mut inherited)?,
@@ -67,13 +70,9 @@ impl Listeners {
             }
             Mode::Cluster(rules) => {
                 opened.admin = admin_of(args, &mut inherited)?;
+                opened.open_admin(args)?;
                 opened.for_nodes = inherited.for_nodes(|address| rules.has(address))?;
             }
-        }
-        if let (None, Some(address)) = (&opened.admin, &args.admin) {
-            opened
-                .open_admin(address, args.reuse_port)
-                .with_context(|| format!("the admin listener cannot listen on {address}"))?;
         }
         Ok(opened)
     }
@@ -90,7 +89,17 @@ impl Listeners {
         Ok(())
     }
 
-    fn open_admin(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {
+    /// Listens for operators where no socket for them was inherited: before clients can connect, so that who sees the proxy
+    /// listen can ask it how it is.
+    fn open_admin(&mut self, args: &Args) -> anyhow::Result<()> {
+        if let (None, Some(address)) = (&self.admin, &args.admin) {
+            self.admin_at(address, args.reuse_port)
+                .with_context(|| format!("the admin listener cannot listen on {address}"))?;
+        }
+        Ok(())
+    }
+
+    fn admin_at(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {
         self.admin = Some(match address {
             AdminAddress::Tcp(address) => AdminListener::Tcp(bind_admin(*address, reuse)?),
             AdminAddress::Unix(path) => {
