@@ -6,8 +6,8 @@ export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # A clean checkout is built once: what a second build would save only costs.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 skipped_steps=()
-# What each step leaves: `NN.row` (its name, its outcome, its seconds, the tests that passed and failed), `NN.tests` (what its
-# tests print), and `NN.log` of one that runs beside others.
+# What each step leaves: `NN.row` (its name, its outcome, its seconds, the tests that passed and failed) and `NN.tests` (what its
+# tests print).
 steps=$(mktemp -d)
 step_count=0
 trap 'rm -rf "$steps"' EXIT
@@ -18,25 +18,28 @@ step() {
     run_step "$(printf %02d $step_count)" "$@"
 }
 
-# step_beside NAME COMMAND...: begins it, and goes on; join_steps waits for its end, and prints what it said.
-step_beside() {
-    local number
-    step_count=$((step_count + 1))
-    number=$(printf %02d $step_count)
-    echo "== $1: begins"
-    run_step "$number" "$@" >"$steps/$number.log" 2>&1 &
-    beside+=("$! $number")
+# begin_beside COMMAND...: begins a command that has steps of its own, and goes on; join_beside waits for its end, and prints
+# what it said.
+begin_beside() {
+    (
+        trap - EXIT
+        step_count=50
+        "$@"
+    ) >"$steps/beside.log" 2>&1 &
+    beside=$!
 }
-beside=()
 
-join_steps() {
-    local one
-    for one in "${beside[@]}"; do
-        wait "${one% *}"
-        cat "$steps/${one#* }.log"
-    done
-    beside=()
+join_beside() {
+    echo "== waiting for what runs beside"
+    wait "$beside"
+    cat "$steps/beside.log"
 }
+
+# yielding COMMAND...: at the lowest priority, where something runs beside it.
+yielding() (
+    renice -n 19 -p "$BASHPID" >/dev/null
+    "$@"
+)
 
 run_step() {
     local number=$1 name=$2 started=$SECONDS outcome=ok
