@@ -39,6 +39,7 @@ mod record;
 mod recording;
 mod replay;
 mod report;
+mod report_thread;
 mod rules;
 mod schema_file;
 mod screen;

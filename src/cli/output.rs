@@ -3,22 +3,27 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{self, IsTerminal, Write, stdout},
+    io::{self, IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use super::{screen, traffic_feed::TrafficFeed};
+use super::{
+    report_thread::{Awaited, ReportThread},
+    screen,
+    traffic_feed::TrafficFeed,
+};
 #[cfg(feature = "fleet")]
 use crate::sink::Spool;
-use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace};
+use crate::sink::{self, Retention, SnapshotDir, directory, remove_leftovers, replace, replace_while};
 use cqlens_admin::Rendering;
 use cqlens_audit::{audit::HashKey, catalog::Live};
 use cqlens_capture::memory::Use;
+use cqlens_cql::schema::Schema;
 use cqlens_rehearse::shadow::Shadow;
 use cqlens_report::{Comparison, Format, Report, Timeline};
 use cqlens_rules::Judging;
@@ -30,11 +35,13 @@ pub(super) struct Outputs {
     /// Writes snapshots to the same folders.
     snapshots: SnapshotWriter,
     key: HashKey,
-    judging: Judging,
+    judging: Arc<Judging>,
     /// Everything since the start, for the report.
-    all: Option<Window>,
+    all: Option<Arc<Window>>,
     /// The windows since the start, one after the other.
-    timeline: Timeline,
+    timeline: Arc<Timeline>,
+    /// Makes reports, which may be stuck.
+    thread: ReportThread,
     /// The tables that the log has named since the start.
     rekeyed: BTreeSet<String>,
     /// How much of everything since the start is kept.
@@ -50,6 +57,27 @@ pub(super) struct Outputs {
     /// Snapshots that the report knows to be lost on their way to the sink.
     #[cfg(feature = "fleet")]
     lost: u64,
+}
+
+/// What a report is made of: shared, so that one that is stuck keeps nobody from counting on.
+struct Judged {
+    window: Arc<Window>,
+    timeline: Arc<Timeline>,
+    schema: Arc<Schema>,
+    cluster: Cluster,
+    judging: Arc<Judging>,
+    comparison: Option<Arc<Comparison>>,
+}
+
+impl Judged {
+    fn report(self) -> Report {
+        let now = Timestamp::now();
+        let context = cqlens_rules::Context::new(&self.window, &self.schema, &self.cluster);
+        let judgement = self.judging.judge(&context, today(now));
+        Report::new(&self.window, &self.cluster, &self.schema, judgement, now)
+            .over_time(&self.timeline, &self.window)
+            .compared(self.comparison.as_deref().cloned())
+    }
 }
 
 /// Where outputs go.
@@ -162,9 +190,10 @@ impl Outputs {
             places,
             snapshots,
             key,
-            judging,
+            judging: Arc::new(judging),
             all: None,
-            timeline: Timeline::default(),
+            timeline: Arc::default(),
+            thread: ReportThread::default(),
             rekeyed: BTreeSet::new(),
             limits: Limits::default(),
             refused: BTreeSet::new(),
@@ -181,6 +210,17 @@ impl Outputs {
         let report = self.places.report.as_ref();
         let metadata = report.and_then(|(path, _)| fs::metadata(path).ok());
         metadata.is_some_and(|metadata| metadata.file_type().is_fifo())
+    }
+
+    /// Makes reports by another thread.
+    #[cfg(test)]
+    pub(super) fn by(self, thread: ReportThread) -> Self {
+        Self { thread, ..self }
+    }
+
+    /// How many reports were abandoned since the start.
+    pub(super) fn abandoned_reports(&self) -> &Arc<AtomicU64> {
+        self.thread.abandoned()
     }
 
     /// Keeps so much of everything since the start.
@@ -240,7 +280,7 @@ impl Outputs {
 
     /// Judges by other thresholds and acceptances from now on, everything since the start included.
     pub(super) fn judge_by(&mut self, judging: Judging, live: &Live) {
-        self.judging = judging;
+        self.judging = Arc::new(judging);
         let written = self.write_report(live);
         self.settle(written);
     }
@@ -251,7 +291,7 @@ impl Outputs {
     /// A report that cannot be written.
     pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
         let nothing = Window::new(start, source).with_limits(self.limits);
-        self.all = Some(nothing);
+        self.all = Some(Arc::new(nothing));
         for folder in &self.places.snapshots {
             folder.remove_surplus(source);
         }
@@ -282,26 +322,32 @@ impl Outputs {
             self.feed.count_snapshot_failure();
         }
         written.set(0);
-        live.memory()
-            .part(Use::Report)
-            .set(self.all.as_ref().map_or(0, bytes) + self.timeline.bytes());
+        live.memory().part(Use::Report).set(self.bytes());
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
     }
 
+    /// What everything since the start takes. A report that is stuck keeps what it was given.
+    fn bytes(&self) -> usize {
+        let all = self.all.as_ref().map_or(0, |all| bytes(all));
+        (all + self.timeline.bytes()) * (1 + self.thread.stuck())
+    }
+
     /// Adds a window to everything since the start.
     pub(super) fn add(&mut self, window: &Window, live: &Live) {
-        self.timeline.add(window);
+        let timeline = Arc::make_mut(&mut self.timeline);
+        timeline.add(window);
         let limit = live.memory().part(Use::Report).limit();
-        self.timeline.keep_within(limit / TIMELINE_SHARE);
+        timeline.keep_within(limit / TIMELINE_SHARE);
         match &mut self.all {
             Some(all) => {
+                let all = Arc::make_mut(all);
                 // The latest state counts: a notice of an hour ago may be settled. What
                 // was counted stays counted.
                 all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(window);
             }
-            None => self.all = Some(window.clone().with_limits(self.limits)),
+            None => self.all = Some(Arc::new(window.clone().with_limits(self.limits))),
         }
         self.name_refused(&window.coverage);
         self.feed.add(window);
@@ -311,6 +357,7 @@ impl Outputs {
     /// repeated in the next one.
     pub(super) fn lack_window(&mut self, notice: String, live: &Live) {
         if let Some(all) = &mut self.all {
+            let all = Arc::make_mut(all);
             all.coverage.notices.insert(notice);
         }
         let written = self.write_report(live);
@@ -386,67 +433,80 @@ impl Outputs {
 
     /// Judges once, for the report file and for `/metrics`; not at all where nobody reads either.
     fn write_report(&mut self, live: &Live) -> anyhow::Result<()> {
-        if self.places.report.is_none() && !self.feed.wants_findings() {
+        if self.all.is_none() || self.places.report.is_none() && !self.feed.wants_findings() {
             return Ok(());
         }
-        let Some(report) = self.report(live) else {
-            return Ok(());
-        };
-        self.feed.find(&report);
-        let Some((path, format)) = &self.places.report else {
-            return Ok(());
-        };
-        let written = replace(path, |to| report.render(*format, to))
-            .with_context(|| format!("cannot write {}", path.display()));
-        if written.is_err() {
+        let written = self.make_report(live);
+        if written.is_err() && self.places.report.is_some() {
             self.feed.count_report_failure();
         }
         written
     }
 
+    fn make_report(&mut self, live: &Live) -> anyhow::Result<()> {
+        let report = self.report(live)?;
+        self.feed.find(&report);
+        let Some((path, format)) = self.places.report.clone() else {
+            return Ok(());
+        };
+        let to = path.clone();
+        let written = self
+            .thread
+            .run(move |awaited| replace_file(report, &to, format, &awaited));
+        let written = written.and_then(|written| match written? {
+            None => Ok(()),
+            // Its reader is waited for, however long that takes.
+            Some(report) => Ok(replace(&path, |to| report.render(format, to))?),
+        });
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// What a terminal shows at the end: the worst of what was found, and where all of it is; none where standard output is no
     /// terminal.
-    pub(super) fn last_words(&self, live: &Live) -> Option<String> {
+    pub(super) fn last_words(&mut self, live: &Live) -> Option<String> {
         // Judging takes time, which a pipe has no use for.
         if !stdout().is_terminal() {
             return None;
         }
-        screen::text(&self.report(live)?, &self.places.named())
+        let report = self.report(live).ok()?;
+        screen::text(&report, &self.places.named())
     }
 
-    /// Writes what an operator asks for, of everything since the start.
+    /// Makes what an operator asks for, of everything since the start.
     ///
     /// # Errors
     /// What cannot be rendered.
-    pub(super) fn render(&self, rendering: Rendering, live: &Live, to: &mut dyn Write) -> io::Result<()> {
-        let nothing = || io::Error::other("there is no window yet");
-        let report = || self.report(live).ok_or_else(nothing);
+    pub(super) fn render(&mut self, rendering: Rendering, live: &Live) -> anyhow::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
         match rendering {
-            Rendering::Report(format) => report()?.render(format, to),
-            Rendering::Findings => report()?.render_findings(to),
+            Rendering::Report(format) => self.report(live)?.render(format, &mut bytes)?,
+            Rendering::Findings => self.report(live)?.render_findings(&mut bytes)?,
             Rendering::Snapshot => {
-                let window = self.all.clone().ok_or_else(nothing)?;
-                sink::compress(&self.snapshot(window, live), to)
+                let window = self.all.as_deref().context(NO_WINDOW)?;
+                sink::compress(&self.snapshot(window.clone(), live), &mut bytes)?;
             }
         }
+        Ok(bytes)
     }
 
-    /// The report over everything since the start; none before that.
-    pub(super) fn report(&self, live: &Live) -> Option<Report> {
-        self.all.as_ref().map(|window| self.judge(window, live))
+    /// The report over everything since the start.
+    ///
+    /// # Errors
+    /// One that takes too long; none before the first.
+    pub(super) fn report(&mut self, live: &Live) -> anyhow::Result<Report> {
+        let judged = self.judged(live).context(NO_WINDOW)?;
+        self.thread.run(|_| judged.report())
     }
 
-    fn judge(&self, window: &Window, live: &Live) -> Report {
-        let schema = live.schema();
-        let now = Timestamp::now();
-        let cluster = cluster(live);
-        let judgement = self
-            .judging
-            .judge(&cqlens_rules::Context::new(window, &schema, &cluster), today(now));
-        let comparison = self.shadow.as_ref().and_then(|shadow| shadow.latest());
-        Report::new(window, &cluster, &schema, judgement, now)
-            .over_time(&self.timeline, window)
-            .compared(comparison.map(|latest| Comparison::clone(&latest)))
+    fn judged(&self, live: &Live) -> Option<Judged> {
+        Some(Judged {
+            window: Arc::clone(self.all.as_ref()?),
+            timeline: Arc::clone(&self.timeline),
+            schema: live.schema(),
+            cluster: cluster(live),
+            judging: Arc::clone(&self.judging),
+            comparison: self.shadow.as_ref().and_then(|shadow| shadow.latest()),
+        })
     }
 
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).
@@ -466,6 +526,20 @@ impl Outputs {
     }
 }
 
+/// Replaces the file at `path`, as long as that is awaited. A report for what is no file, such as a pipe, comes back.
+fn replace_file(
+    report: Report,
+    path: &Path,
+    format: Format,
+    awaited: &Awaited<'_>,
+) -> io::Result<Option<Report>> {
+    if fs::metadata(path).is_ok_and(|present| !present.is_file() && !present.is_dir()) {
+        return Ok(Some(report));
+    }
+    replace_while(path, || awaited.is_awaited(), |to| report.render(format, to))?;
+    Ok(None)
+}
+
 /// What is not known of the schema, and what that costs.
 fn schema_notice(live: &Live) -> Option<&'static str> {
     if live.is_known() {
@@ -483,6 +557,9 @@ fn schema_notice(live: &Live) -> Option<&'static str> {
 /// Of a schema that there is no room for.
 const CUT: &str = "The schema is larger than there is room for: partitions of the missing tables count as \
      unknown. Raise --memory to hold more of it.";
+
+/// Of a report before there is anything to report.
+const NO_WINDOW: &str = "there is no window yet";
 
 fn bytes(window: &Window) -> usize {
     usize::try_from(window.bytes()).unwrap_or(usize::MAX)

@@ -273,6 +273,9 @@ pub const FAMILIES: &[Family] = &[
     counter("cqlens_windows_postponed", "Windows that lasted longer than --window, because the one before was still being written.", |all, out| {
         out.count(all.process.status.audit.postponed_windows)
     }),
+    counter("cqlens_reports_abandoned", "Reports that were abandoned, because they were not done within five minutes.", |all, out| {
+        out.count(all.process.status.audit.abandoned_reports)
+    }),
     gauge("cqlens_window_end_timestamp", "When the last window ended, in seconds since 1970.", |all, out| {
         all.traffic.window_end.map_or(Ok(()), |end| out.gauge(end))
     })

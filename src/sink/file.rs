@@ -20,13 +20,34 @@ use rustix::process::geteuid;
 /// # Errors
 /// Any error of `write` or of the file system; the old file is then untouched and nothing is left behind.
 pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    replace_dated(path, None, write)
+    replace_with(path, None, || true, write)
 }
 
-/// The same, with a file that is as old as `written` says: what is in it was written then, elsewhere.
+/// The same, unless nobody waits for it any more once it is written: `is_awaited` says so.
+///
+/// # Errors
+/// The same, and what is no longer awaited.
+pub fn replace_while(
+    path: &Path,
+    is_awaited: impl FnOnce() -> bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    replace_with(path, None, is_awaited, write)
+}
+
+/// The same as [`replace`], with a file that is as old as `written` says: what is in it was written then, elsewhere.
 pub(super) fn replace_dated(
     path: &Path,
     written: Option<SystemTime>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    replace_with(path, written, || true, write)
+}
+
+fn replace_with(
+    path: &Path,
+    written: Option<SystemTime>,
+    is_awaited: impl FnOnce() -> bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target = resolve(path)?;
@@ -47,6 +68,9 @@ pub(super) fn replace_dated(
         temporary.as_file().set_modified(written)?;
     }
     temporary.as_file().sync_all()?;
+    if !is_awaited() {
+        return Err(io::Error::other("it is not awaited any more"));
+    }
     temporary.persist(&target)?;
     Ok(())
 }

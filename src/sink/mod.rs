@@ -9,7 +9,7 @@ mod snapshot_file;
 mod spool;
 
 pub use figures::SinkFigures;
-pub use file::{directory, remove_leftovers, replace, resolve};
+pub use file::{directory, remove_leftovers, replace, replace_while, resolve};
 pub use roll_up::RollUp;
 pub use snapshot_dir::{Retention, SnapshotDir};
 #[cfg(feature = "fleet")]

@@ -204,4 +204,6 @@ pub struct AuditStatus {
     pub dropped_bytes: u64,
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub postponed_windows: u64,
+    /// Reports that were not done in time.
+    pub abandoned_reports: u64,
 }

@@ -52,6 +52,8 @@ pub(super) struct Health {
     pub(super) watch: Arc<ThreadHealth>,
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub(super) postponed: Arc<AtomicU64>,
+    /// Reports that were abandoned, because they were not done in time.
+    pub(super) abandoned: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,
     /// Replaced when its settings change.
     pub(super) tls: ArcSwap<Tls>,
@@ -106,6 +108,7 @@ impl Health {
                 waiting_bytes: backlog.bytes,
                 dropped_bytes: backlog.dropped_bytes,
                 postponed_windows: self.postponed.load(Ordering::Relaxed),
+                abandoned_reports: self.abandoned.load(Ordering::Relaxed),
             },
             threads: self.watch.threads(),
             memory: memory.status(),

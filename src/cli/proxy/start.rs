@@ -192,6 +192,7 @@ fn health(
     Arc::new(Health {
         watch,
         postponed: Arc::clone(writer.postponed()),
+        abandoned: Arc::clone(writer.abandoned()),
         state: ArcSwap::from_pointee((state, Timestamp::now())),
         settings: ArcSwap::from_pointee(prepared.settings.clone()),
         listening,

@@ -35,6 +35,8 @@ pub(super) struct ReportWriter {
     is_due: Arc<AtomicBool>,
     /// Windows that went on because of that.
     postponed: Arc<AtomicU64>,
+    /// Reports that were not done in time.
+    abandoned: Arc<AtomicU64>,
     was_late: bool,
     pulse: Pulse,
     last_words: Arc<LastWords>,
@@ -136,6 +138,7 @@ impl ReportWriter {
             false => FIRST_REPORT,
         };
         let start = clock.time();
+        let abandoned = Arc::clone(outputs.abandoned_reports());
         let standby = Arc::new(Standby {
             taker: Mutex::new(WindowTaker {
                 audit: Arc::clone(audit),
@@ -182,6 +185,7 @@ impl ReportWriter {
             orders,
             is_due,
             postponed: Arc::default(),
+            abandoned,
             was_late: false,
             pulse,
             last_words,
@@ -203,6 +207,11 @@ impl ReportWriter {
     /// Windows that were longer than `--window` says, because those before them were still being written.
     pub(super) fn postponed(&self) -> &Arc<AtomicU64> {
         &self.postponed
+    }
+
+    /// Reports that were abandoned, because they were not done in time.
+    pub(super) fn abandoned(&self) -> &Arc<AtomicU64> {
+        &self.abandoned
     }
 
     /// Ends the window; if the one before is still waiting to be written, it goes on instead.

@@ -9,7 +9,10 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::{
-    cli::proxy::watchdog::{Watchdog, WatchedThreads},
+    cli::{
+        proxy::watchdog::{Watchdog, WatchedThreads},
+        report_thread::ReportThread,
+    },
     sink::Retention,
 };
 use cqlens_audit::audit::{HashKey, Options, Watch};
@@ -87,15 +90,23 @@ fn writer_with(
     audit: &Arc<Audit>,
     live: &Arc<Live>,
 ) -> ReportWriter {
-    let outputs = Outputs::open(
-        Some((report.to_owned(), Format::Json)),
-        snapshots,
-        HashKey::random(),
-        Judging::default(),
-    )
-    .unwrap();
+    begin(outputs(report, snapshots), audit, live)
+}
+
+fn outputs(report: &Path, snapshots: Vec<(PathBuf, Retention)>) -> Outputs {
+    let report = Some((report.to_owned(), Format::Json));
+    Outputs::open(report, snapshots, HashKey::random(), Judging::default()).unwrap()
+}
+
+fn begin(outputs: Outputs, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
     let clock = WindowClock::start(Timestamp::now(), Instant::now());
     ReportWriter::start(outputs, audit, live, "test", clock).unwrap()
+}
+
+fn written(snapshots: &Path) -> usize {
+    let files = fs::read_dir(snapshots).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".cqlens.json.gz")).count()
 }
 
 fn read(report: &Path) -> Value {
@@ -150,6 +161,10 @@ async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
 fn with_pipe(report: &Path) -> (Arc<Audit>, Arc<Live>) {
     let made = std::process::Command::new("mkfifo").arg(report).status().unwrap();
     assert!(made.success());
+    idle_audit()
+}
+
+fn idle_audit() -> (Arc<Audit>, Arc<Live>) {
     let live = Arc::new(Live::default());
     let queue = Arc::new(Queue::new(QueueLimits::default()));
     let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
@@ -178,22 +193,63 @@ async fn windows_are_in_snapshots_while_the_thread_is_stuck_in_a_report() {
     let (audit, live) = with_pipe(&report);
     let folders = vec![(snapshots.clone(), Retention::default())];
     let mut writer = writer_with(&report, folders, &audit, &live);
-    let written = || {
-        let files = fs::read_dir(&snapshots).unwrap();
-        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.ends_with(".cqlens.json.gz")).count()
-    };
     // The first window waits for the thread, and so does the second; the third is not waited with.
     (0..3).for_each(|_| writer.window(None));
-    until("a window is in a snapshot", || written() == 1);
+    until("a window is in a snapshot", || written(&snapshots) == 1);
     until("nothing is written beside", || {
         !writer.standby.is_busy.load(Ordering::Acquire)
     });
     let last = writer.end(None, Duration::from_secs(1)).await;
     assert_eq!(last, LastWindowResult::Unreported);
-    assert_eq!(written(), 2, "the last one as well");
+    assert_eq!(written(&snapshots), 2, "the last one as well");
     // Lets the thread go.
     fs::read_to_string(&report).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_is_stuck_is_abandoned_and_the_next_one_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
+    let (audit, live) = idle_audit();
+    let mut thread = ReportThread::with_limit(Duration::from_secs(3));
+    let queue = thread.queue();
+    let folders = vec![(snapshots.clone(), Retention::default())];
+    let mut writer = begin(outputs(&report, folders).by(thread), &audit, &live);
+    let (release, released) = mpsc::channel::<()>();
+    let hold = move |_: &AtomicBool| {
+        assert!(
+            released.recv().is_err(),
+            "it is released by the end of the sender"
+        )
+    };
+    queue.send(Box::new(hold)).unwrap();
+    let first = fs::read(&report).unwrap();
+    writer.window(None);
+    until("it is abandoned", || {
+        writer.abandoned().load(Ordering::Relaxed) == 1
+    });
+    assert_eq!(written(&snapshots), 1, "its window is in a snapshot");
+    assert!(fs::read(&report).unwrap() == first, "nothing is published");
+    // The thread that is stuck stays so; another does its work, and says what is missing.
+    writer.window(None);
+    let says = || {
+        read(&report)["notices"]
+            .to_string()
+            .contains("could not be written")
+    };
+    until("the next report is written", says);
+    let second = fs::read(&report).unwrap();
+    // One that gets on after all replaces nothing.
+    drop(release);
+    let (done, is_done) = mpsc::channel();
+    queue.send(Box::new(move |_| done.send(()).unwrap())).unwrap();
+    is_done.recv_timeout(LIMIT).unwrap();
+    assert!(
+        fs::read(&report).unwrap() == second,
+        "what was abandoned is published"
+    );
+    assert_eq!(writer.end(None, LIMIT).await, LastWindowResult::Whole);
+    assert_eq!(written(&snapshots), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
