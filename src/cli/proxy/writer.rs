@@ -330,14 +330,13 @@ impl WriterThread {
         }
     }
 
-    fn render(&self, rendering: Rendering, rendered: oneshot::Sender<Vec<u8>>) {
-        let mut bytes = Vec::new();
-        match self.outputs.render(rendering, &self.live, &mut bytes) {
+    fn render(&mut self, rendering: Rendering, rendered: oneshot::Sender<Vec<u8>>) {
+        match self.outputs.render(rendering, &self.live) {
             // The operator may have gone.
-            Ok(()) => drop(rendered.send(bytes)),
+            Ok(bytes) => drop(rendered.send(bytes)),
             Err(error) => tracing::error!(
                 ?rendering,
-                "the output for the admin listener could not be rendered: {error}"
+                "the output for the admin listener could not be rendered: {error:#}"
             ),
         }
     }
@@ -360,7 +359,7 @@ impl WriterThread {
         last
     }
 
-    fn note_last_words(&self) {
+    fn note_last_words(&mut self) {
         let words = self.outputs.last_words(&self.live);
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
@@ -440,8 +439,11 @@ impl WindowTaker {
     fn take(&mut self, how: impl FnOnce(&Audit, Timestamp) -> Option<Window>) -> Option<Window> {
         self.passed += self.clock.advance(Timestamp::now(), Instant::now());
         let mut window = how(&self.audit, self.clock.time())?;
-        let watched = std::mem::take(&mut self.passed);
-        window.observe(SignedDuration::try_from(watched).unwrap_or_default());
+        let watched = SignedDuration::try_from(std::mem::take(&mut self.passed)).unwrap_or_default();
+        // If the clock was set back, the next one begins before the end of this one, which began by the clock before.
+        let end = window.start.checked_add(watched).unwrap_or(window.end);
+        window.end = window.end.max(end);
+        window.observe(watched);
         Some(window)
     }
 }
