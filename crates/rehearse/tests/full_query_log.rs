@@ -4,7 +4,11 @@
 //! statement, later ones have, and say `null`.
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, BufReader, Read as _},
+    path::Path,
+};
 
 use cqlens_proto::message::{BatchKind, Consistency};
 use cqlens_rehearse::{
@@ -153,4 +157,60 @@ fn whatever_is_damaged_nothing_panics_and_what_follows_is_read() {
             );
         }
     }
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What takes more than is allowed, then an entry that is whole.
+fn beyond_a_limit(entry: &'static str, parts: u64, part: &'static str, length: u64) -> Box<dyn BufRead> {
+    let last = "\n\nType: single-query\nQuery start time: 1\nQuery: SELECT a FROM k.t\nValues: \n\n";
+    let mut all: Box<dyn io::Read> = Box::new(entry.as_bytes());
+    for _ in 0..parts {
+        let filling = io::repeat(b'x').take(length);
+        all = Box::new(all.chain(part.as_bytes()).chain(filling));
+    }
+    Box::new(BufReader::new(all.chain(last.as_bytes())))
+}
+
+#[test]
+fn entries_and_lines_are_kept_up_to_a_number_of_bytes() {
+    const SINGLE: &str = "Type: single-query\nQuery start time: 1\n";
+    const BATCH: &str = "Type: batch\nQuery start time: 1\nBatch type: LOGGED\n";
+    let cases = [
+        ("a line", beyond_a_limit(SINGLE, 1, "Query: ", 200 * MIB)),
+        (
+            "lines of a text",
+            beyond_a_limit("Type: single-query\nQuery: a", 200, "\n", MIB),
+        ),
+        (
+            "statements of a batch",
+            beyond_a_limit(BATCH, 200, "\nValues: \nQuery: ", MIB),
+        ),
+    ];
+    for (what, dump) in cases {
+        let mut log = FullQueryLog::new(dump);
+        let mut found = None;
+        let taken = allocation_counter::measure(|| found = log.next_entry().unwrap());
+        assert_eq!(log.damaged(), 1, "{what}");
+        assert_eq!(found.unwrap().statements[0].cql, "SELECT a FROM k.t", "{what}");
+        assert!(
+            taken.bytes_max < 160 * MIB,
+            "{what}: {} MiB",
+            taken.bytes_max / MIB
+        );
+    }
+}
+
+#[test]
+fn values_of_an_entry_are_kept_up_to_a_number_of_bytes() {
+    let nulls = "null\n-----\n".repeat(4_000_000);
+    let dump = format!("Type: single-query\nQuery: SELECT a\nValues: \n{nulls}\n{OF_4_1}");
+    let whole = read(OF_4_1.as_bytes(), None);
+    let mut log = FullQueryLog::new(dump.as_bytes());
+    let taken = allocation_counter::measure(|| drop(log.next_entry().unwrap()));
+    assert!(taken.bytes_max < 160 * MIB, "{} MiB", taken.bytes_max / MIB);
+    drop(log);
+    let read = read(dump.as_bytes(), None);
+    assert_eq!(read.damaged, whole.damaged + 1);
+    assert_eq!(read.exchanges.len(), whole.exchanges.len());
 }

@@ -57,6 +57,8 @@ pub(super) enum Step {
 pub(super) struct Building {
     entry: Entry,
     place: Place,
+    /// Of its statements and values so far.
+    bytes: usize,
     value: Option<HexValue>,
     /// The value before its end was printed in words, not digits.
     is_said: bool,
@@ -74,8 +76,8 @@ enum Place {
     Damaged,
 }
 
-/// Bytes of texts and values of one entry.
-const MOST_BYTES: usize = 256 << 20;
+/// Bytes of statements and values of one entry.
+const MOST_BYTES: usize = 64 << 20;
 /// `Long.MIN_VALUE`: there is none.
 const NO_TIMESTAMP: i64 = i64::MIN;
 
@@ -124,10 +126,20 @@ impl Building {
             }
             Place::Values => self.add_to_values(line),
         };
-        if !is_understood {
-            self.place = Place::Damaged;
+        if !is_understood || self.bytes > MOST_BYTES {
+            self.damage();
         }
         Step::GoesOn
+    }
+
+    /// The entry cannot be read. Nothing of it is kept.
+    pub(super) fn damage(&mut self) {
+        if self.place != Place::Nowhere {
+            *self = Self {
+                place: Place::Damaged,
+                ..Self::default()
+            };
+        }
     }
 
     fn add_to_head(&mut self, line: &[u8]) -> bool {
@@ -165,8 +177,10 @@ impl Building {
     }
 
     fn begin_text(&mut self, text: &[u8]) {
+        let cql = String::from_utf8_lossy(text).into_owned();
+        self.bytes += cql.len() + size_of::<LoggedStatement>();
         self.entry.statements.push(LoggedStatement {
-            cql: String::from_utf8_lossy(text).into_owned(),
+            cql,
             values: Vec::new(),
         });
         self.place = Place::Text;
@@ -181,9 +195,11 @@ impl Building {
         let Some(statement) = self.entry.statements.last_mut() else {
             return false;
         };
+        let line = String::from_utf8_lossy(line);
         statement.cql.push('\n');
-        statement.cql.push_str(&String::from_utf8_lossy(line));
-        statement.cql.len() <= MOST_BYTES
+        statement.cql.push_str(&line);
+        self.bytes += line.len() + 1;
+        true
     }
 
     fn add_to_values(&mut self, line: &[u8]) -> bool {
@@ -245,6 +261,11 @@ impl Building {
     }
 
     fn push(&mut self, value: LoggedValue) {
+        let own = match &value {
+            LoggedValue::Bytes(bytes) => bytes.len(),
+            LoggedValue::Cut | LoggedValue::Null | LoggedValue::Empty => 0,
+        };
+        self.bytes += own + size_of::<LoggedValue>();
         if let Some(statement) = self.entry.statements.last_mut() {
             statement.values.push(value);
         }

@@ -28,8 +28,8 @@ pub struct FullQueryLog<R> {
 /// What the first line of an entry begins with.
 const FIRST: &[u8] = b"Type: ";
 
-/// A longer line is none of a dump: Cassandra takes no request of this length.
-const MOST_LINE: u64 = 256 << 20;
+/// A longer line is none of a dump: a request has 16 MiB, unless Cassandra was told to take longer ones.
+const MOST_LINE: u64 = 32 << 20;
 
 /// How far the first entry may be from the beginning: the JVM may log there.
 const PREAMBLE: usize = 64 << 10;
@@ -72,6 +72,11 @@ impl<R: BufRead> FullQueryLog<R> {
             let read = (&mut self.from)
                 .take(MOST_LINE)
                 .read_until(b'\n', &mut self.line)?;
+            if read as u64 == MOST_LINE && !self.line.ends_with(b"\n") {
+                self.building.damage();
+                self.from.skip_until(b'\n')?;
+                continue;
+            }
             let line = without_end(&self.line);
             let is_end = read == 0;
             // A text may have such a line, but no other begins an entry.
