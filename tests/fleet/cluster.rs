@@ -34,12 +34,21 @@ impl Cluster {
         cluster
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.node.address()
+    }
+
+    pub(crate) fn client(&self, address: SocketAddr) -> ClusterClient<'_> {
+        let options = ClientOptions::default();
+        let client = self.runtime.block_on(Client::connect(address, &options));
+        ClusterClient {
+            runtime: &self.runtime,
+            client: client.unwrap(),
+        }
+    }
+
     pub(crate) fn send(&self, address: SocketAddr, script: &str) {
-        self.runtime.block_on(async {
-            let options = ClientOptions::default();
-            let mut client = Client::connect(address, &options).await.unwrap();
-            client.script(script).await.unwrap();
-        });
+        self.client(address).script(script);
     }
 
     /// Runs a proxy under a name until it has passed on so many scans and reads of single partitions, which are in
@@ -72,6 +81,18 @@ impl Cluster {
         let ended = proxy.stop(LIMIT);
         assert_eq!(ended.code, 0, "{}", ended.log);
         ended.log
+    }
+}
+
+/// A client that stays connected.
+pub(crate) struct ClusterClient<'a> {
+    runtime: &'a Runtime,
+    client: Client,
+}
+
+impl ClusterClient<'_> {
+    pub(crate) fn script(&mut self, script: &str) {
+        self.runtime.block_on(self.client.script(script)).unwrap();
     }
 }
 

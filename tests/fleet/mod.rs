@@ -2,6 +2,8 @@
 //! `tests/external/stores.rs`.
 
 mod cluster;
+mod endless_store;
+mod hostile;
 
 use std::{fs, process::Command};
 

@@ -38,11 +38,17 @@ exit "$status"
 
 /// Memory of a process that is in physical memory, in KiB.
 pub fn resident_kib(process: u32) -> u64 {
+    status_kib(process, "VmRSS:")
+}
+
+/// The most that it ever was.
+pub fn peak_kib(process: u32) -> u64 {
+    status_kib(process, "VmHWM:")
+}
+
+fn status_kib(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
