@@ -167,7 +167,7 @@ fn a_named_pipe_holds_up_neither_the_start_nor_a_reload() {
 }
 
 #[test]
-fn reports_refuse_endless_snapshots_and_baselines() {
+fn reports_refuse_endless_snapshots_baselines_and_comparisons() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe.cqlens.json");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -181,11 +181,13 @@ fn reports_refuse_endless_snapshots_and_baselines() {
     };
     assert!(said(&[&pipe]).contains("named pipe"));
     assert!(said(&[folder.path()]).contains("named pipe"));
-    let baseline = said(&[&pipe, Path::new("--baseline"), &huge]);
-    assert!(
-        baseline.contains("256 MiB, the limit for a baseline"),
-        "{baseline}"
-    );
+    for (setting, limit) in [
+        ("--baseline", "256 MiB, the limit for a baseline"),
+        ("--comparison", "64 MiB, the limit for a comparison"),
+    ] {
+        let text = said(&[&pipe, Path::new(setting), &huge]);
+        assert!(text.contains(limit), "{text}");
+    }
 }
 
 #[test]
