@@ -16,6 +16,9 @@
     reason = "the test runner shows it with a failing test: where the logs are"
 )]
 
+#[cfg(feature = "fleet")]
+#[path = "../fleet/endless_store.rs"]
+mod endless_store;
 #[path = "../sequences/labels.rs"]
 mod labels;
 #[path = "../faults/leaks.rs"]
@@ -47,6 +50,7 @@ mod elsewhere;
 mod faults;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(feature = "fleet")]
 mod hostile;
 mod joining;
 mod logical_reads;

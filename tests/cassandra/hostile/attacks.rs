@@ -41,6 +41,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack("texts before STARTUP", 1_000, texts_before_startup),
     attack("texts that are refused", 500, refused_texts),
     attack("texts that are accepted", 500, accepted_texts),
+    attack("shapes of ALLOW FILTERING on one table", 500, shapes),
     attack("made-up prepared ids", 500, made_up_ids),
     attack("PREPARE of 60 KB", 3_000, long_prepares),
     attack("connections that send nothing", 5_000, silent_connections),
@@ -156,6 +157,14 @@ fn accepted_texts(target: Target, number: u64) -> io::Result<()> {
     ask(&mut logged_in(target)?, &requests)?;
     let requests = texts(10, |at| {
         format!("SELECT id AS a{number}_{at} FROM python.users WHERE id = 1")
+    });
+    ask(&mut logged_in(target)?, &requests)
+}
+
+/// Within a partition, so that it is cqlens that has work with them.
+fn shapes(target: Target, number: u64) -> io::Result<()> {
+    let requests = texts(20, |at| {
+        format!("SELECT id AS s{number}_{at} FROM python.users WHERE id = 1 AND city = 'x' ALLOW FILTERING")
     });
     ask(&mut logged_in(target)?, &requests)
 }

@@ -1,5 +1,5 @@
-//! Hostile clients of all kinds beside two services with real drivers, on a real Cassandra: the services
-//! notice nothing, and the audit goes on to tell what they do.
+//! Hostile clients of all kinds beside two services with real drivers, on a real Cassandra, with a second cluster and a store that
+//! are hostile as well: the services notice nothing, and the audit goes on to tell what they do.
 //!
 //! Ten seconds at every landing, a minute with `CQLENS_RING=3`, beside tests which leave a driver some ten requests a second. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra
 //! hostile -- --nocapture` is the soak: it also compares latencies, in turns of [`TURN`] with and without
@@ -7,6 +7,7 @@
 //! what the attacks cost Cassandra, and what all of them together cost the machine.
 
 mod attacks;
+mod surroundings;
 
 use std::{
     collections::BTreeSet,
@@ -14,6 +15,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -25,15 +27,16 @@ use std::{
 use serde_json::Value;
 
 use attacks::{ATTACKS, Target};
+use surroundings::SecondCluster;
 
-use crate::shared;
 use crate::support::{
     available, cache,
     driver::Driver,
     everything,
-    process::{Supervised, resident_kib},
+    process::{Supervised, peak_kib},
     proxy::{Proxy, free_address},
 };
+use crate::{endless_store::EndlessStore, shared};
 
 /// How long there are attacks, and then none, in turns.
 const TURN: Duration = Duration::from_secs(30);
@@ -58,19 +61,22 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     let Some(node) = shared::node() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
-    let admin = free_address();
+    let (admin, listen) = (free_address(), free_address());
+    let (second, store) = (SecondCluster::start(), EndlessStore::start());
     let arguments = [
+        ["--listen", &listen.to_string()],
+        ["--upstream", &node.address().to_string()],
+        ["--shadow", &second.address.to_string()],
+        ["--sink", "s3://reviews/hostile"],
+        ["--sink-spool", folder.path().join("spool").to_str().unwrap()],
+        ["--sink-every", "10s"],
         ["--window", "5s"],
         ["--report", report.to_str().unwrap()],
         ["--snapshot-dir", snapshots.to_str().unwrap()],
         ["--admin", &admin.to_string()],
         ["--grace", "10s"],
     ];
-    let proxy = Proxy::start(
-        env!("CARGO_BIN_EXE_cqlens"),
-        node.address(),
-        arguments.as_flattened(),
-    );
+    let proxy = Proxy::launch(PROGRAM, arguments.as_flattened(), &store.environment(), None);
     let is_direct = std::env::var_os("CQLENS_HOSTILE_DIRECT").is_some();
     let address = if is_direct { node.address() } else { proxy.address };
     let services = ["python", "go"].map(|name| Service::start(name, &drivers, address, length));
@@ -111,6 +117,27 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     let kept = fs::read_dir(&snapshots).unwrap().count();
     println!("{kept} files of snapshots, {} KiB", kib_of(&snapshots));
     assert!(kept as u64 * 5 > seconds / 3, "a snapshot every window: {kept}");
+    assert_eq!(
+        of_snapshots(&snapshots)["coverage"]["requests"],
+        report["coverage"]["requests"],
+        "no window is missing"
+    );
+    let asked = [&second.asked, &store.refused].map(|asked| asked.load(Ordering::Relaxed));
+    println!("{asked:?} requests to the second cluster and to the store");
+    assert!(asked.into_iter().all(|asked| asked > 0), "{}", ended.log);
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+
+fn of_snapshots(folder: &Path) -> Value {
+    let mut report = Command::new(PROGRAM);
+    let output = report
+        .args(["report", "--format", "json"])
+        .arg(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// A driver's program at work.
@@ -284,7 +311,7 @@ impl Attackers {
 struct Watch {
     /// Unix seconds in which there were attacks.
     attacked: BTreeSet<u64>,
-    resident_kib: u64,
+    peak_kib: u64,
     probes: u64,
     unanswered_probes: u64,
     slowest_probe: Duration,
@@ -309,7 +336,6 @@ impl Watch {
                 watch.attacked.insert(unix_seconds());
             }
             watch.probe(admin);
-            watch.resident_kib = watch.resident_kib.max(resident_kib(process));
             watch
                 .reports
                 .extend(fs::metadata(report).and_then(|file| file.modified()));
@@ -318,6 +344,7 @@ impl Watch {
         attackers.attack.store(true, Ordering::SeqCst);
         attackers.wait_until_all_have_begun();
         attackers.attack.store(false, Ordering::SeqCst);
+        watch.peak_kib = peak_kib(process);
         watch
     }
 
@@ -331,7 +358,7 @@ impl Watch {
     fn judge(&self, log: &str) {
         println!(
             "{} KiB resident at most, {} probes, {} unanswered, the slowest took {:?}; {} reports in {:?}; {} lines of log",
-            self.resident_kib,
+            self.peak_kib,
             self.probes,
             self.unanswered_probes,
             self.slowest_probe,
@@ -343,7 +370,7 @@ impl Watch {
         if self.length >= LONG {
             assert!(self.slowest_probe < KUBELET, "{:?}", self.slowest_probe);
         }
-        assert!(self.resident_kib < SIDECAR_KIB);
+        assert!(self.peak_kib < SIDECAR_KIB);
         // On a machine with other work a report may be late, and its window longer.
         if self.length >= LONG {
             let windows = self.length.as_secs() / 5;
