@@ -81,6 +81,26 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// What `cqlens` takes from the file of settings that it finds in the working directory if it is called like this: each setting
+/// with its values. For `fuzz/fuzz_targets/settings.rs`.
+///
+/// # Errors
+/// What the operator is told instead.
+#[doc(hidden)]
+pub fn found_settings(arguments: &[&str]) -> Result<Vec<(String, Vec<String>)>, String> {
+    let read = Sources::typed(arguments).read::<Cli>();
+    let (_, settings) = read.map_err(|error| match error.downcast::<SettingsFaults>() {
+        Ok(faults) => faults.into_lines().collect::<Vec<_>>().join("\n"),
+        Err(error) => format!("{error:#}"),
+    })?;
+    // Shown in logs and reports, whatever is in it.
+    drop((settings.notice(), settings.to_string()));
+    let of_file = settings.of_file();
+    Ok(of_file
+        .map(|(key, values)| (key.to_owned(), values.to_vec()))
+        .collect())
+}
+
 /// Prints an error; every mistake in the file of settings on a line of its own.
 fn fail(error: anyhow::Error) {
     match error.downcast::<SettingsFaults>() {

@@ -78,6 +78,13 @@ impl Sources {
         }
     }
 
+    /// These arguments, as if they had been typed.
+    pub(super) fn typed(arguments: &[&str]) -> Self {
+        Self {
+            arguments: arguments.iter().map(Into::into).collect(),
+        }
+    }
+
     /// Puts together what the sources say now.
     ///
     /// # Errors
@@ -362,13 +369,7 @@ impl Settings {
             settings,
             acceptances,
         } = &self.judging;
-        let of_file = |setting: &&Setting| matches!(setting.origin, SettingOrigin::File(_));
-        let mut changed: Vec<_> = self
-            .list
-            .iter()
-            .filter(of_file)
-            .map(|setting| setting.key.clone())
-            .collect();
+        let mut changed: Vec<_> = self.of_file().map(|(key, _)| key.to_owned()).collect();
         let thresholds = settings
             .thresholds
             .keys()
@@ -380,6 +381,13 @@ impl Settings {
             changed.push(format!("accept ({})", acceptances.len()));
         }
         changed
+    }
+
+    /// What the file has set, and how.
+    pub(super) fn of_file(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let settings = self.list.iter();
+        let of_file = settings.filter(|setting| matches!(setting.origin, SettingOrigin::File(_)));
+        of_file.map(|setting| (setting.key.as_str(), &*setting.values))
     }
 
     /// How windows are judged.
