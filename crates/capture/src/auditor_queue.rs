@@ -1,6 +1,6 @@
 //! The queue as the auditor sees it, whichever traffic comes through it.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use super::{Backlog, Capture, Dropped, Queue, ReplayQueue};
 
@@ -33,6 +33,14 @@ impl AuditorQueue {
         match self {
             Self::Live(queue) => queue.take(most, each),
             Self::Replay(queue) => queue.take(most, each),
+        }
+    }
+
+    /// Sleeps: nothing wakes the auditor of live traffic, and who waits for it that of recorded traffic.
+    pub fn sleep(&self, longest: Duration) {
+        match self {
+            Self::Live(_) => thread::sleep(longest),
+            Self::Replay(queue) => queue.sleep(longest),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -22,6 +22,10 @@ pub struct ReplayQueue {
     back: Mutex<BackBuffer>,
     /// Captures that the auditor has taken and not processed. Other threads only read its length.
     front: Mutex<VecDeque<Capture>>,
+    /// Whether the reader waits for the queue to be empty.
+    is_awaited: Mutex<bool>,
+    /// That it waits, or that it is empty.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ impl ReplayQueue {
             capacity,
             back: Mutex::default(),
             front: Mutex::default(),
+            is_awaited: Mutex::default(),
+            changed: Condvar::new(),
         }
     }
 
@@ -78,7 +84,31 @@ impl ReplayQueue {
             each(capture);
             taken += 1;
         }
+        drop(front);
+        if taken < most {
+            self.say_empty();
+        }
         taken
+    }
+
+    fn say_empty(&self) {
+        let mut is_awaited = lock(&self.is_awaited);
+        if std::mem::take(&mut *is_awaited) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sleeps for `longest`, but not while the reader [waits for the queue to be empty](Self::wait_until_empty).
+    pub(super) fn sleep(&self, longest: Duration) {
+        // The last ones may have been as many as were asked for.
+        if self.waiting() == 0 {
+            self.say_empty();
+        }
+        let is_awaited = lock(&self.is_awaited);
+        let slept = self
+            .changed
+            .wait_timeout_while(is_awaited, longest, |is_awaited| !*is_awaited);
+        drop(slept.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Gives the empty front buffer to the reader in exchange for the one that it has filled.
@@ -101,11 +131,17 @@ impl ReplayQueue {
         lock(&self.back).weight
     }
 
-    /// Waits until no capture waits; the auditor may still process the last ones, under the lock of its
+    /// Waits until no capture waits, and wakes the auditor for that; it may still process the last ones, under the lock of its
     /// window.
     pub fn wait_until_empty(&self) {
+        let mut is_awaited = lock(&self.is_awaited);
         while self.waiting() > 0 {
-            std::thread::sleep(FULL);
+            *is_awaited = true;
+            self.changed.notify_all();
+            is_awaited = self
+                .changed
+                .wait(is_awaited)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -209,5 +245,36 @@ mod tests {
         assert!(push(10, 2 * room));
         assert!(!push(11, 0));
         assert_eq!(queue.waiting(), 10);
+    }
+
+    /// However long the auditor would sleep, and however many windows a capture has.
+    #[test]
+    fn the_end_of_a_window_wakes_the_auditor() {
+        const LAST: u64 = u64::MAX;
+        let queue = ReplayQueue::new(1 << 20);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut is_last = false;
+                loop {
+                    // As the auditor does: never more than there were.
+                    if queue.waiting() > 0 {
+                        queue.take(7, |capture| is_last |= capture.begun == LAST);
+                    }
+                    if is_last {
+                        return;
+                    }
+                    queue.sleep(Duration::from_secs(3_600));
+                }
+            });
+            for window in 0..1_000 {
+                for number in 0..window % 20 {
+                    queue.offer(100, || capture(number, 100));
+                }
+                queue.wait_until_empty();
+                assert_eq!(queue.waiting(), 0);
+            }
+            queue.offer(100, || capture(LAST, 100));
+            queue.wait_until_empty();
+        });
     }
 }

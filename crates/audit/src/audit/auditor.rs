@@ -153,7 +153,7 @@ impl Auditor {
                 _ => (sleep * 2).min(LONGEST_SLEEP),
             };
             if self.queue.waiting_bytes() < MANY {
-                thread::sleep(sleep);
+                self.queue.sleep(sleep);
             }
         }
     }
