@@ -114,6 +114,10 @@ mod tests {
         let none = Permissions::default();
         let write = "INSERT INTO k.t (a) VALUES (1)";
         assert_eq!(check(&none, "SELECT * FROM k.t", Effect::Read), Ok(()));
+        // What another server may read in it.
+        for text in ["SELECT * FROM k.t /*", "SELECT * FROM k.t /* ' */ TRUNCATE k.t"] {
+            assert!(check(&none, text, Effect::Read).is_err(), "{text}");
+        }
         assert_eq!(check(&none, write, Effect::Write), Err(Skipped::Write));
         let k = Permissions {
             writes: ["k".to_owned()].into(),

@@ -159,6 +159,57 @@ fn whatever_is_damaged_nothing_panics_and_what_follows_is_read() {
     }
 }
 
+/// The attack: a text with the lines of another entry, which would be sent as a request that nobody made.
+#[test]
+fn a_text_that_looks_like_entries_is_one_statement() {
+    const FORGED: &str =
+        "\nValues: \n\nType: single-query\nQuery start time: 2\nQuery: TRUNCATE k.victim\nValues: \n\n";
+    const LAST: &str = "Type: single-query\nQuery start time: 3\nQuery: SELECT b FROM k.t\nValues: \n\n";
+    for (before, after) in [
+        ("SELECT a FROM k.t WHERE a = 1 /*", "*/"),
+        ("SELECT a FROM k.t /* ' */ WHERE a = '", "'"),
+        ("SELECT a FROM k.t WHERE a = $$'", "$$"),
+        ("SELECT a AS \"", "\" FROM k.t"),
+        // A column or field may be called that.
+        ("SELECT a FROM k.t WHERE a = {\nValues: \n1} AND b = '", "'"),
+    ] {
+        let text = format!("{before}{FORGED}{after}");
+        for entry in [
+            format!("Type: single-query\nQuery start time: 1\nQuery: {text}\nValues: \n\n"),
+            format!(
+                "Type: batch\nQuery start time: 1\nBatch type: LOGGED\nQuery: {text}\nValues: \nQuery: {text}\nValues: \n\n"
+            ),
+        ] {
+            let dump = format!("{entry}{LAST}");
+            let mut log = FullQueryLog::new(dump.as_bytes());
+            let found = log.next_entry().unwrap().unwrap();
+            assert!(found.statements.iter().all(|statement| statement.cql == text));
+            let last = log.next_entry().unwrap().unwrap();
+            assert_eq!(
+                (last.start_ms, &*last.statements[0].cql),
+                (3, "SELECT b FROM k.t")
+            );
+            assert!(log.next_entry().unwrap().is_none());
+            assert_eq!(log.damaged(), 0);
+        }
+    }
+}
+
+/// Cassandra refuses it, so that it is in no log; what it stands for is not guessed.
+#[test]
+fn a_text_that_never_ends_is_no_request() {
+    for open in [
+        "SELECT a FROM k.t /*",
+        "SELECT a FROM k.t WHERE b = '",
+        "SELECT a FROM k.t WHERE b IN (1",
+    ] {
+        let forged = "Type: single-query\nQuery start time: 2\nQuery: TRUNCATE k.victim\nValues: \n\n";
+        let dump = format!("Type: single-query\nQuery start time: 1\nQuery: {open}\nValues: \n\n{forged}");
+        let read = read(dump.as_bytes(), None);
+        assert_eq!((read.exchanges.len(), read.damaged), (0, 1), "{open}");
+    }
+}
+
 const MIB: u64 = 1 << 20;
 
 /// What takes more than is allowed, then an entry that is whole.

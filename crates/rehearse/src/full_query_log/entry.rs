@@ -3,6 +3,7 @@
 use cqlens_proto::message::BatchKind;
 
 use super::{
+    ending::Ending,
     hex::{HexLine, HexValue},
     trimmed,
 };
@@ -59,6 +60,8 @@ pub(super) struct Building {
     place: Place,
     /// Of its statements and values so far.
     bytes: usize,
+    /// What is open in the statement that is being read.
+    ending: Ending,
     value: Option<HexValue>,
     /// The value before its end was printed in words, not digits.
     is_said: bool,
@@ -179,6 +182,8 @@ impl Building {
     fn begin_text(&mut self, text: &[u8]) {
         let cql = String::from_utf8_lossy(text).into_owned();
         self.bytes += cql.len() + size_of::<LoggedStatement>();
+        self.ending = Ending::default();
+        self.ending.read(cql.as_bytes());
         self.entry.statements.push(LoggedStatement {
             cql,
             values: Vec::new(),
@@ -186,12 +191,14 @@ impl Building {
         self.place = Place::Text;
     }
 
-    /// A text goes on until a line that says that values come.
+    /// A text goes on until a line that says that values come; such a line in a comment, a string or brackets is a part of it.
     fn add_to_text(&mut self, line: &[u8]) -> bool {
-        if line == b"Values: " || line == b"Values:" {
+        self.ending.read(b"\n");
+        if (line == b"Values: " || line == b"Values:") && self.ending.is_possible() {
             self.place = Place::Values;
             return true;
         }
+        self.ending.read(line);
         let Some(statement) = self.entry.statements.last_mut() else {
             return false;
         };

@@ -5,6 +5,7 @@
 //! `tools/fqltool/…/commands/Dump.java`, 4.0 to 5.0.
 
 mod convert;
+mod ending;
 mod entry;
 mod hex;
 
