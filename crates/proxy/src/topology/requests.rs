@@ -8,7 +8,12 @@ use cqlens_proto::{
     stream::{EnvelopeStream, StreamItem},
 };
 
-use super::{pending::PendingResponse, prepared::Remembered, select_shape::StatementKind, shared::Shared};
+use super::{
+    pending::PendingResponse,
+    prepared::Remembered,
+    select_shape::StatementKind,
+    shared::{Agreement, Shared},
+};
 
 /// The longest request that is read, in bytes: longer ones are mostly writes. Responses to them are examined.
 const MAX_READ: usize = 256 << 10;
@@ -60,9 +65,7 @@ impl<'a> Requests<'a> {
             Request::Options => Some(PendingResponse::Supported),
             Request::Register(_) => return self.shared.expect_events(),
             Request::Startup(startup) => {
-                return self
-                    .shared
-                    .agree_on(extensions(&startup), names_by_peer(&startup));
+                return self.shared.propose(header, agreement(&startup));
             }
             _ => None,
         };
@@ -104,6 +107,13 @@ fn prepare_answer(prepare: &Prepare<'_>) -> PendingResponse {
         StatementKind::NotAboutNodes => PendingResponse::PreparedNotAboutNodes,
         StatementKind::Reads(shape) => PendingResponse::PreparedReader(shape),
         StatementKind::Undetermined => PendingResponse::PreparedUndetermined,
+    }
+}
+
+fn agreement(startup: &Startup<'_>) -> Agreement {
+    Agreement {
+        extensions: extensions(startup),
+        names_by_peer: names_by_peer(startup),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use cqlens_proto::{
-    cutter::Negotiated,
+    cutter::{Handshake, Negotiated},
     envelope::{Header, Opcode, StreamId},
     message::Extensions,
 };
@@ -40,8 +40,17 @@ struct PendingResponses {
     registered: bool,
     /// Some requests could not be read, or were too many to remember: any response may have rows of nodes.
     blind: bool,
-    extensions: Extensions,
-    names_by_peer: bool,
+    /// What the STARTUPs say that the node may have accepted.
+    agreements: Handshake<Agreement>,
+}
+
+/// What a STARTUP says of a client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Agreement {
+    /// That it opts in to.
+    pub(super) extensions: Extensions,
+    /// See [`AddressView`](super::rows::AddressView).
+    pub(super) names_by_peer: bool,
 }
 
 impl Shared {
@@ -84,19 +93,22 @@ impl Shared {
         self.pending_responses().blind = true;
     }
 
-    /// `names_by_peer`: see [`AddressView`](super::rows::AddressView).
-    pub(super) fn agree_on(&self, extensions: Extensions, names_by_peer: bool) {
-        let mut state = self.pending_responses();
-        state.extensions = extensions;
-        state.names_by_peer = names_by_peer;
+    /// The client has sent a STARTUP; the node goes by the one that it accepts, whatever comes after it.
+    pub(super) fn propose(&self, startup: &Header, agreement: Agreement) {
+        self.pending_responses().agreements.propose(startup, agreement);
     }
 
     pub(super) fn names_by_peer(&self) -> bool {
-        self.pending_responses().names_by_peer
+        self.agreement().is_some_and(|agreement| agreement.names_by_peer)
     }
 
     pub(super) fn extensions(&self) -> Extensions {
-        self.pending_responses().extensions
+        self.agreement()
+            .map_or(Extensions::NONE, |agreement| agreement.extensions)
+    }
+
+    fn agreement(&self) -> Option<Agreement> {
+        self.pending_responses().agreements.in_force().copied()
     }
 
     /// Whether no pending response may name nodes.
@@ -134,6 +146,7 @@ impl Shared {
             }
             Opcode::READY | Opcode::AUTHENTICATE | Opcode::ERROR => {
                 self.negotiated.learn_from_response(header);
+                self.pending_responses().agreements.answer(header);
             }
             _ => {}
         }

@@ -385,19 +385,53 @@ fn the_error_of_an_unknown_version_passes_and_nothing_else_of_it() {
 
 #[test]
 fn gocql_finds_the_nodes_of_events_by_their_peer_address() {
-    let link = Link::new(PLAIN, three_nodes());
-    for (driver, is_gocql) in [
-        ("github.com/gocql/gocql", true),
-        ("Apache Cassandra Java Driver", false),
-    ] {
-        let options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", driver)];
-        link.send(&[PLAIN.request(0, &Request::Startup(Startup { options }))]);
-        link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
-        let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2)], native), false)]);
-        let mut expected = peers(&[node(2)], listen);
-        if is_gocql {
-            expected.rows[0][0] = Some(octets(node(2).listen.ip()));
-        }
-        assert_eq!(got, [PLAIN.rows(1, &expected, false)]);
+    for (driver, is_gocql) in [(GOCQL, true), (JAVA, false)] {
+        let link = Link::new(PLAIN, three_nodes());
+        link.send(&[startup(0, driver)]);
+        finds_by_peer(&link, is_gocql);
     }
+}
+
+#[test]
+fn the_startup_counts_that_the_node_has_accepted() {
+    let (ready, refused) = (PLAIN.response(0, &Response::Ready), protocol_error(0));
+    // One more, after it or before the response to it.
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[startup(0, GOCQL), startup(1, JAVA)]);
+    finds_by_peer(&link, true);
+    link.answers(&[ready]);
+    link.send(&[startup(0, JAVA)]);
+    finds_by_peer(&link, true);
+    // The first is refused.
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[startup(0, GOCQL), startup(1, JAVA)]);
+    link.answers(&[refused, PLAIN.response(1, &Response::Ready)]);
+    finds_by_peer(&link, false);
+}
+
+const GOCQL: &str = "github.com/gocql/gocql";
+const JAVA: &str = "Apache Cassandra Java Driver";
+
+fn startup(stream: i16, driver: &'static str) -> Envelope {
+    let options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", driver)];
+    PLAIN.request(stream, &Request::Startup(Startup { options }))
+}
+
+fn protocol_error(stream: i16) -> Envelope {
+    let mut error = PLAIN.response(stream, &Response::Ready);
+    error.header.opcode = Opcode::ERROR;
+    error.body = Bytes::from_static(b"\0\0\0\x0a\0\x02no");
+    error.header.body_len = 8;
+    error
+}
+
+/// Whether a client is shown nodes by the addresses that it looks them up by.
+fn finds_by_peer(link: &Link, is_gocql: bool) {
+    link.send(&[PLAIN.query(7, "SELECT * FROM system.peers_v2")]);
+    let got = link.answers(&[PLAIN.rows(7, &peers(&[node(2)], native), false)]);
+    let mut expected = peers(&[node(2)], listen);
+    if is_gocql {
+        expected.rows[0][0] = Some(octets(node(2).listen.ip()));
+    }
+    assert_eq!(got, [PLAIN.rows(7, &expected, false)]);
 }
