@@ -127,3 +127,53 @@ fn a_request_that_does_not_decode_is_forwarded_and_counted() {
         (&json!(1), &json!(1))
     );
 }
+
+/// The attack: Cassandra refuses what it cannot read and reads on, so that a client could hide from the audit with its first byte.
+#[test]
+fn a_client_is_audited_after_the_node_has_refused_what_it_could_not_read() {
+    let node = Node::start(move |mut connection| {
+        let mut request = [0; 4_096];
+        while connection.read(&mut request).is_ok_and(|read| read > 0) {
+            let answer = match (request[0], request[4]) {
+                (4, 0x01) => envelope(0x84, 0, 0x02, &[]),
+                (4, _) => envelope(0x84, 1, 0x08, &1_u32.to_be_bytes()),
+                _ => envelope(0x85, 0, 0x00, &[&10_u32.to_be_bytes()[..], b"\0\x02no"].concat()),
+            };
+            connection.write_all(&answer).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let proxy = proxy(node.address, &["--report", file.to_str().unwrap()]);
+    let mut client = connect(proxy.address);
+    let mut exchange = |request: &[u8]| {
+        client.write_all(request).unwrap();
+        let mut header = [0; 9];
+        client.read_exact(&mut header).unwrap();
+        let length = u32::from_be_bytes(header[5..].try_into().unwrap());
+        client.read_exact(&mut vec![0; length as usize]).unwrap();
+        header[4]
+    };
+    let startup = envelope(4, 0, 0x01, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");
+    for unreadable in [
+        &envelope(7, 0, 0x05, &[])[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0x16, 3, 1, 0, 0],
+    ] {
+        assert_eq!(exchange(unreadable), 0x00);
+    }
+    assert_eq!(exchange(&startup), 0x02);
+    for _ in 0..2 {
+        assert_eq!(exchange(&query(1, "SELECT k FROM s.t")), 0x08);
+        assert_eq!(exchange(&envelope(127, 0, 0x05, &[])), 0x00);
+    }
+    assert_eq!(exchange(&query(1, "SELECT k FROM s.t")), 0x08);
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let coverage = report(&file)["coverage"].clone();
+    let found = ["audited", "undecoded", "dropped", "responses_lost"].map(|name| coverage[name].clone());
+    assert_eq!(
+        (found, &coverage["opaque_connections"]),
+        ([4, 0, 0, 0].map(Value::from), &json!({}))
+    );
+}

@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -21,6 +21,20 @@ const OPEN: i64 = i64::MAX;
 /// Identifies a connection within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
+
+/// Whether the bytes of a connection are cut into envelopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Cutting {
+    /// In both directions.
+    GoesOn,
+    /// The client has sent what is no envelope, and the node has not said what it makes of that.
+    AwaitsRefusal,
+    /// The node has refused it, and reads on as if it had not come: so it is done with what the client sends next.
+    Refused,
+    /// Not any more.
+    Ended,
+}
 
 /// Whether a client's connection was encrypted, and as far as where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +82,8 @@ pub struct Connection {
     hidden_segments: AtomicU64,
     /// All requests by opcode, once no more come; only where some were left out.
     ended: OnceLock<Box<OpcodeCounts>>,
-    opaque: AtomicBool,
+    /// A [`Cutting`].
+    cutting: AtomicU8,
     /// The client is logged in, as far as that is visible.
     logged_in: AtomicBool,
     /// When it was closed, in nanoseconds since the Unix epoch; [`OPEN`] before.
@@ -96,7 +111,7 @@ impl Connection {
             prepares_missed: AtomicBool::new(false),
             hidden_segments: AtomicU64::new(0),
             ended: OnceLock::new(),
-            opaque: AtomicBool::new(false),
+            cutting: AtomicU8::new(Cutting::GoesOn as u8),
             logged_in: AtomicBool::new(false),
             closed_at: AtomicI64::new(OPEN),
             is_recorded: false,
@@ -228,11 +243,21 @@ impl Connection {
 
     /// Whether one of its directions could not be cut: the connection is only forwarded from then on.
     pub fn is_opaque(&self) -> bool {
-        self.opaque.load(Ordering::Relaxed)
+        self.cutting() == Cutting::Ended
     }
 
-    pub(super) fn turn_opaque(&self) {
-        self.opaque.store(true, Ordering::Relaxed);
+    #[inline]
+    pub(super) fn cutting(&self) -> Cutting {
+        match self.cutting.load(Ordering::Relaxed) {
+            0 => Cutting::GoesOn,
+            1 => Cutting::AwaitsRefusal,
+            2 => Cutting::Refused,
+            _ => Cutting::Ended,
+        }
+    }
+
+    pub(super) fn cut_as(&self, cutting: Cutting) {
+        self.cutting.store(cutting as u8, Ordering::Relaxed);
     }
 
     /// Whether the client is logged in: the node sent READY or AUTH_SUCCESS, or a first compressed segment,

@@ -125,7 +125,7 @@ impl ConnectionState {
     /// Takes a chunk of any kind.
     fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
         let (direction, at) = (capture.direction, capture.at);
-        if capture.after_gap.is_some() || capture.gap > 0 {
+        if self.misses_some(&capture) {
             self.session.has_started();
         }
         let side = self.side(direction);
@@ -150,6 +150,14 @@ impl ConnectionState {
                 None => return,
             }
         }
+    }
+
+    /// Whether something may have been left out before a chunk. Where a request could not be read and the node has refused it, the
+    /// next one has a place of its own, and nothing is missing.
+    fn misses_some(&self, capture: &Capture) -> bool {
+        let may_be_refused = capture.direction == Direction::Request && capture.request_gaps == 0;
+        let is_counted = may_be_refused && !self.connection.is_recorded();
+        capture.gap > 0 || (capture.after_gap.is_some() && !is_counted)
     }
 
     /// Takes an item of a chunk that came at `at`, whose first byte came at `begun`. Rare, so out of line:
