@@ -6,7 +6,10 @@ use std::{
     io::{self, IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use anyhow::Context;
@@ -48,8 +51,6 @@ pub(super) struct Outputs {
     limits: Limits,
     /// Clients that the log named for the last window.
     refused: BTreeSet<String>,
-    /// Outputs that could not be written, since the last one that could.
-    failures: u64,
     /// The second cluster that requests are copied to.
     shadow: Option<Arc<Shadow>>,
     /// What `/metrics` counts.
@@ -94,9 +95,41 @@ pub(super) struct SnapshotWriter {
     #[cfg(feature = "fleet")]
     spool: Option<Arc<Spool>>,
     key: HashKey,
+    /// Those of reports too: the log has one line for all.
+    failures: WriteFailures,
+}
+
+/// Outputs that could not be written, since the last one that could: the first of them is logged, further ones are counted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WriteFailures(Arc<AtomicU64>);
+
+impl WriteFailures {
+    fn number(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One could not be written.
+    pub(super) fn count(&self, error: &anyhow::Error) {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!("{error:#}: everything else continues, further failures are only counted");
+        }
+    }
+
+    /// Everything could be written.
+    fn end(&self) {
+        let failures = self.0.swap(0, Ordering::Relaxed);
+        if failures > 0 {
+            tracing::info!(failures, "snapshots and reports can be written again");
+        }
+    }
 }
 
 impl SnapshotWriter {
+    /// What could not be written.
+    pub(super) fn failures(&self) -> &WriteFailures {
+        &self.failures
+    }
+
     /// Whether there is a folder, or a sink.
     pub(super) fn keeps_windows(&self) -> bool {
         #[cfg(feature = "fleet")]
@@ -185,6 +218,7 @@ impl Outputs {
             #[cfg(feature = "fleet")]
             spool: None,
             key,
+            failures: WriteFailures::default(),
         };
         Ok(Self {
             places,
@@ -197,7 +231,6 @@ impl Outputs {
             rekeyed: BTreeSet::new(),
             limits: Limits::default(),
             refused: BTreeSet::new(),
-            failures: 0,
             shadow: None,
             feed: TrafficFeed::unread(),
             #[cfg(feature = "fleet")]
@@ -300,7 +333,21 @@ impl Outputs {
 
     /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have.
     /// A failure to write is logged once and counted; forwarding goes on.
-    pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
+    pub(super) fn window(&mut self, window: Window, live: &Live, bypass: Option<String>) {
+        let kept = self.keep(window, live, bypass);
+        self.report_window(kept, live);
+    }
+
+    /// The first half of [`window`](Self::window): adds it to everything since the start, and writes its snapshot.
+    ///
+    /// # Errors
+    /// A snapshot that cannot be written: for the other half.
+    pub(super) fn keep(
+        &mut self,
+        mut window: Window,
+        live: &Live,
+        bypass: Option<String>,
+    ) -> anyhow::Result<()> {
         window.coverage.notices.extend(self.notices(live));
         #[cfg(feature = "fleet")]
         window.coverage.notices.extend(self.losses());
@@ -323,8 +370,13 @@ impl Outputs {
         }
         written.set(0);
         live.memory().part(Use::Report).set(self.bytes());
+        snapshot
+    }
+
+    /// The other half: writes the report; `kept` is what the first has said.
+    pub(super) fn report_window(&mut self, kept: anyhow::Result<()>, live: &Live) {
         let report = self.write_report(live);
-        self.settle(snapshot.and(report));
+        self.settle(kept.and(report));
     }
 
     /// What everything since the start takes. A report that is stuck keeps what it was given.
@@ -408,22 +460,8 @@ impl Outputs {
     fn settle(&mut self, written: anyhow::Result<()>) {
         self.feed.publish();
         match written {
-            Ok(()) if self.failures > 0 => {
-                tracing::info!(
-                    failures = self.failures,
-                    "snapshots and reports can be written again"
-                );
-                self.failures = 0;
-            }
-            Ok(()) => {}
-            Err(error) => {
-                self.failures += 1;
-                if self.failures == 1 {
-                    tracing::error!(
-                        "{error:#}: everything else continues, further failures are only counted"
-                    );
-                }
-            }
+            Ok(()) => self.snapshots.failures.end(),
+            Err(error) => self.snapshots.failures.count(&error),
         }
     }
 
@@ -512,11 +550,9 @@ impl Outputs {
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).
     fn notices(&self, live: &Live) -> Vec<String> {
         let mut notices = Vec::new();
-        if self.failures > 0 {
-            notices.push(format!(
-                "{} snapshots or reports could not be written.",
-                self.failures
-            ));
+        let failures = self.snapshots.failures.number();
+        if failures > 0 {
+            notices.push(format!("{failures} snapshots or reports could not be written."));
         }
         notices.extend(schema_notice(live).map(str::to_owned));
         if live.is_cut() {

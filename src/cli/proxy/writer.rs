@@ -53,6 +53,8 @@ struct Standby {
     is_busy: AtomicBool,
     /// Windows that are in snapshots, and not yet in the report.
     ahead: Mutex<Option<Window>>,
+    /// The snapshot of the last window is written, whatever becomes of its report.
+    has_last: AtomicBool,
 }
 
 /// Takes windows out of the audit, one at a time.
@@ -149,6 +151,7 @@ impl ReportWriter {
             snapshots: outputs.snapshots(),
             is_busy: AtomicBool::new(false),
             ahead: Mutex::new(None),
+            has_last: AtomicBool::new(false),
         });
         let mut work = WriterThread {
             outputs,
@@ -265,11 +268,11 @@ impl ReportWriter {
         if !is_given || !matches!(timeout(WRITING, has_begun).await, Ok(Ok(()))) {
             return self.end_by_standby(patience).await;
         }
-        let ended = timeout(patience + WRITING, is_done).await;
-        ended
-            .ok()
-            .and_then(Result::ok)
-            .unwrap_or(LastWindowResult::Unwritten)
+        match timeout(patience + WRITING, is_done).await {
+            Ok(Ok(result)) => result,
+            _ if self.standby.has_last.load(Ordering::Acquire) => LastWindowResult::Unreported,
+            _ => LastWindowResult::Unwritten,
+        }
     }
 
     /// Writes the snapshot of the last window where the thread is stuck in something.
@@ -342,21 +345,32 @@ impl WriterThread {
     }
 
     fn window(&mut self, bypass: Option<String>) {
-        let taken = self.standby.take_window();
-        self.write(taken, bypass);
+        self.take_ahead();
+        match self.standby.take_window() {
+            Some(window) => self.outputs.window(window, &self.live, bypass),
+            None => self.outputs.lack_window(WITHHELD.to_owned(), &self.live),
+        }
     }
 
     fn last(&mut self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
-        let taken = self.standby.take_last(patience);
-        let last = match taken {
-            Some(_) => LastWindowResult::Whole,
-            None => LastWindowResult::Withheld,
+        self.take_ahead();
+        let result = match self.standby.take_last(patience) {
+            Some(window) => {
+                let kept = self.outputs.keep(window, &self.live, bypass);
+                let has_last = kept.is_ok() && self.standby.snapshots.keeps_windows();
+                self.standby.has_last.store(has_last, Ordering::Release);
+                self.outputs.report_window(kept, &self.live);
+                LastWindowResult::Whole
+            }
+            None => {
+                self.outputs.lack_window(WITHHELD.to_owned(), &self.live);
+                LastWindowResult::Withheld
+            }
         };
-        self.write(taken, bypass);
         #[cfg(feature = "fleet")]
         self.outputs.flush_sink(SINK);
         self.note_last_words();
-        last
+        result
     }
 
     fn note_last_words(&mut self) {
@@ -364,13 +378,10 @@ impl WriterThread {
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
 
-    fn write(&mut self, taken: Option<Window>, bypass: Option<String>) {
+    /// Adds what is in snapshots already.
+    fn take_ahead(&mut self) {
         if let Some(ahead) = self.standby.take_ahead() {
             self.outputs.add(&ahead, &self.live);
-        }
-        match taken {
-            Some(window) => self.outputs.window(window, &self.live, bypass),
-            None => self.outputs.lack_window(WITHHELD.to_owned(), &self.live),
         }
     }
 }
@@ -428,7 +439,7 @@ impl Standby {
     fn write(&self, window: Window) -> bool {
         let written = self.snapshots.write(window, &self.live);
         if let Err(error) = &written {
-            tracing::error!("{error:#}");
+            self.snapshots.failures().count(error);
         }
         written.is_ok()
     }

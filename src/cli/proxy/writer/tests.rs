@@ -253,6 +253,32 @@ async fn a_report_that_is_stuck_is_abandoned_and_the_next_one_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_last_window_whose_report_is_stuck_is_in_its_snapshot_and_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
+    for (folders, last) in [
+        (
+            vec![(snapshots.clone(), Retention::default())],
+            LastWindowResult::Unreported,
+        ),
+        (Vec::new(), LastWindowResult::Unwritten),
+    ] {
+        let (audit, live) = idle_audit();
+        let mut thread = ReportThread::default();
+        let queue = thread.queue();
+        let writer = begin(outputs(&report, folders).by(thread), &audit, &live);
+        let (release, released) = mpsc::channel::<()>();
+        let hold = move |_: &AtomicBool| {
+            let _ = released.recv();
+        };
+        queue.send(Box::new(hold)).unwrap();
+        assert_eq!(writer.end(None, Duration::from_millis(200)).await, last);
+        drop(release);
+    }
+    assert_eq!(written(&snapshots), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_watchdog_sees_which_thread_is_stuck_and_when_it_gets_on() {
     let live = Arc::new(Live::default());
     let stuck = Stuck::start(&live).await;
