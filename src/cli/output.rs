@@ -1,19 +1,20 @@
 //! Where a running audit puts its windows: snapshots, and a report over everything since the start.
 
+mod snapshots;
+
 use std::{
     collections::BTreeSet,
     fs,
     io::{self, IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use anyhow::Context;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
+pub(super) use snapshots::SnapshotWriter;
+use snapshots::{WriteFailures, cluster};
 
 use super::{
     report_thread::{Awaited, ReportThread},
@@ -85,87 +86,6 @@ impl Judged {
 pub(super) struct OutputPaths {
     report: Option<(PathBuf, Format)>,
     snapshots: Vec<Arc<SnapshotDir>>,
-}
-
-/// Writes snapshots. Its clones write to the same folders, also while a report is being written.
-#[derive(Debug, Clone)]
-pub(super) struct SnapshotWriter {
-    folders: Arc<Mutex<Vec<Arc<SnapshotDir>>>>,
-    /// Where windows wait for the sink.
-    #[cfg(feature = "fleet")]
-    spool: Option<Arc<Spool>>,
-    key: HashKey,
-    /// Those of reports too: the log has one line for all.
-    failures: WriteFailures,
-}
-
-/// Outputs that could not be written, since the last one that could: the first of them is logged, further ones are counted.
-#[derive(Debug, Clone, Default)]
-pub(super) struct WriteFailures(Arc<AtomicU64>);
-
-impl WriteFailures {
-    fn number(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// One could not be written.
-    pub(super) fn count(&self, error: &anyhow::Error) {
-        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!("{error:#}: everything else continues, further failures are only counted");
-        }
-    }
-
-    /// Everything could be written.
-    fn end(&self) {
-        let failures = self.0.swap(0, Ordering::Relaxed);
-        if failures > 0 {
-            tracing::info!(failures, "snapshots and reports can be written again");
-        }
-    }
-}
-
-impl SnapshotWriter {
-    /// What could not be written.
-    pub(super) fn failures(&self) -> &WriteFailures {
-        &self.failures
-    }
-
-    /// Whether there is a folder, or a sink.
-    pub(super) fn keeps_windows(&self) -> bool {
-        #[cfg(feature = "fleet")]
-        if self.spool.is_some() {
-            return true;
-        }
-        !self.folders().is_empty()
-    }
-
-    /// Writes the window to each folder, and for the sink; one that cannot be written costs the others nothing.
-    ///
-    /// # Errors
-    /// A folder that cannot be written.
-    pub(super) fn write(&self, window: Window, live: &Live) -> anyhow::Result<()> {
-        if !self.keeps_windows() {
-            return Ok(());
-        }
-        let mut snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
-        let folders = self.folders().into_iter();
-        let written: Vec<_> = folders
-            .map(|folder| folder.write(&mut snapshot).map(drop))
-            .collect();
-        #[cfg(feature = "fleet")]
-        let written = written
-            .into_iter()
-            .chain(self.spool.as_ref().map(|spool| spool.add(&mut snapshot)));
-        let written: Result<Vec<_>, _> = written.into_iter().collect();
-        written.map(drop).context("cannot write a snapshot")
-    }
-
-    fn folders(&self) -> Vec<Arc<SnapshotDir>> {
-        self.folders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
 }
 
 impl OutputPaths {
@@ -622,20 +542,6 @@ fn rekeyed(table: &str) -> String {
         "{table} was recreated with another partition key by a statement that was not seen here: requests \
          just before the new schema was read are counted by the old key."
     )
-}
-
-fn cluster(live: &Live) -> Cluster {
-    let cluster = live.cluster();
-    Cluster {
-        name: cluster.name.clone(),
-        release_version: cluster.release_version.clone(),
-        product: cluster.product,
-        product_version: cluster.product_version.clone(),
-        partitioner: cluster.partitioner.clone(),
-        nodes: (!cluster.nodes.is_empty()).then_some(cluster.nodes.len()),
-        data_centers: cluster.data_centers(),
-        is_embedded: false,
-    }
 }
 
 #[cfg(test)]
