@@ -63,12 +63,13 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     let (report, snapshots) = (folder.path().join("report.json"), folder.path().join("snapshots"));
     let (admin, listen) = (free_address(), free_address());
     let (second, store) = (SecondCluster::start(), EndlessStore::start());
+    let spool = folder.path().join("spool");
     let arguments = [
         ["--listen", &listen.to_string()],
         ["--upstream", &node.address().to_string()],
         ["--shadow", &second.address.to_string()],
         ["--sink", "s3://reviews/hostile"],
-        ["--sink-spool", folder.path().join("spool").to_str().unwrap()],
+        ["--sink-spool", spool.to_str().unwrap()],
         ["--sink-every", "10s"],
         ["--window", "5s"],
         ["--report", report.to_str().unwrap()],

@@ -319,7 +319,9 @@ mod tests {
                 at,
                 answered_at: at + MILLISECOND / 8,
             };
-            let key = (read * 7 % 20).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let key = (read * 7 % 20)
+                .cast_unsigned()
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             note((&mut bursts, &mut flows), key, (request, true), &mut window);
         }
         bursts.end_at(3_600_000 * MILLISECOND, &flows, &mut window);

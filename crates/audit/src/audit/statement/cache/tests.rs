@@ -125,6 +125,8 @@ fn markers_are_numbered_as_the_server_has_them() {
 #[test]
 fn an_analysis_takes_up_no_more_than_it_weighs() {
     let live = live(Memory::default());
+    // What is made once for the process is made by then, whichever test comes first.
+    StatementCache::new(Arc::clone(&live)).of_text("SELECT a FROM k.t WHERE a = 1", None);
     let usual = [
         "SELECT a, b, c FROM k.t WHERE a = ? AND b >= ? ORDER BY b LIMIT ?".to_owned(),
         "INSERT INTO k.t (a, b, c) VALUES (?, ?, ?) USING TTL ?".to_owned(),
