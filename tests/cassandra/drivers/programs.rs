@@ -253,6 +253,8 @@ fn rust() -> Result<Program, Missing> {
         cargo
             .args(["build", "--locked", "--quiet", "--target-dir"])
             .arg(&target)
+            // Found by its name it may be that of another toolchain, which the folder of a dependency asks for.
+            .env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc"))
             .current_dir(&source);
         cache::run(&mut cargo)?;
         std::fs::copy(target.join("debug/matrix"), folder.join("matrix")).unwrap();
