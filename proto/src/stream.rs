@@ -298,6 +298,11 @@ impl EnvelopeStream {
         !self.is_at_boundary() || !self.envelope.is_at_boundary()
     }
 
+    /// The opcode of an envelope whose header has come and whose end has not.
+    pub fn unfinished(&self) -> Option<Opcode> {
+        self.envelope.header().map(|header| header.opcode)
+    }
+
     /// Bytes that are kept of the body that is being joined.
     pub fn kept(&self) -> usize {
         self.envelope.kept()

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use cqlens_audit::{
     audit::{Audit, HashKey},
     catalog::Live,
@@ -153,6 +154,21 @@ fn in_a_process_of_its_own() {
     assert_eq!(coverage.requests, coverage.audited + coverage.undecoded);
     let more = late.saturating_sub(early.unwrap_or(late));
     assert!(more < 128 << 10, "{more} KiB more");
+}
+
+/// The node refuses what it cannot read, and what came before the refusal is left out.
+#[test]
+fn a_request_without_an_end_is_not_missing_where_others_were_left_out() {
+    let mut line = Line::new();
+    let chunk = |direction, bytes: &'static [u8]| (direction, Bytes::from_static(bytes));
+    line.pass(&vec![
+        chunk(Direction::Request, b"\x07\0\0\x01\x05\0\0\0\0"),
+        chunk(Direction::Request, b"\x04\0\0\x02\x05\0\0\0\0"),
+        chunk(Direction::Response, b"\x84\0\0\x01\0\0\0\0\x06\0\0\0\x0a\0\0"),
+        chunk(Direction::Request, b"\x04\0\0\x03\x07\0\0\0\x20\0\0\0\x19SELE"),
+    ]);
+    let coverage = line.finish();
+    assert_eq!((coverage.dropped, coverage.requests), (0, 0), "{coverage:#?}");
 }
 
 /// What the node answers next.

@@ -80,8 +80,8 @@ pub struct Connection {
     /// Compressed segments of requests that began in chunks that were left out: they hide how many requests
     /// there were.
     hidden_segments: AtomicU64,
-    /// All requests by opcode, once no more come; only where some were left out.
-    ended: OnceLock<Box<OpcodeCounts>>,
+    /// All requests by opcode, once no more come, and whether the last one has no end; only where some were left out.
+    ended: OnceLock<Box<(OpcodeCounts, bool)>>,
     /// A [`Cutting`].
     cutting: AtomicU8,
     /// The client is logged in, as far as that is visible.
@@ -224,12 +224,18 @@ impl Connection {
 
     /// All requests of the connection by opcode; known once it is closed, where some were left out.
     pub fn requests_by_opcode(&self) -> Option<&OpcodeCounts> {
-        self.ended.get().map(Box::as_ref)
+        self.ended.get().map(|ended| &ended.0)
     }
 
-    pub(super) fn end_requests(&self, opcodes: OpcodeCounts) {
+    /// Whether the client has begun a request and never finished it; known once the connection is closed, where some
+    /// requests were left out.
+    pub fn ends_unfinished(&self) -> bool {
+        self.ended.get().is_some_and(|ended| ended.1)
+    }
+
+    pub(super) fn end_requests(&self, opcodes: OpcodeCounts, is_unfinished: bool) {
         // There is one tap of requests.
-        let _ = self.ended.set(Box::new(opcodes));
+        let _ = self.ended.set(Box::new((opcodes, is_unfinished)));
     }
 
     pub(super) fn count_requests(&self, requests: u32) {

@@ -124,7 +124,8 @@ impl Drop for TapCore {
     fn drop(&mut self) {
         // The audit learns from this what was left out since the last capture.
         if self.direction == Direction::Request && self.connection.has_gaps() {
-            self.connection.end_requests(self.opcodes);
+            self.connection
+                .end_requests(self.opcodes, self.cutter.is_in_the_middle());
         }
     }
 }

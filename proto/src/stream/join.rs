@@ -44,6 +44,14 @@ impl EnvelopeJoin {
     }
 
     /// Bytes of a body that are kept until the rest has come.
+    /// The header of the envelope that is being joined.
+    pub(super) fn header(&self) -> Option<&Header> {
+        self.body.as_ref().map(|body| match body {
+            Body::Keeping(header, _) | Body::Beginning(header, _) | Body::Skipping(header, _) => header,
+            Body::Collecting(long) => &long.header,
+        })
+    }
+
     pub(super) fn kept(&self) -> usize {
         match &self.body {
             Some(Body::Keeping(_, kept) | Body::Beginning(_, kept)) => kept.len(),

@@ -277,6 +277,11 @@ impl ConnectionState {
             return MissingRequests::default();
         }
         let connection = &self.connection;
+        if connection.ends_unfinished()
+            && let Some(opcode) = self.requests.unfinished()
+        {
+            self.counts.arrived(opcode);
+        }
         let hidden = connection.hidden_segments();
         self.counts
             .miss(connection.requests(), connection.requests_by_opcode(), hidden)

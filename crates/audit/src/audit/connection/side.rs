@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cqlens_proto::{
     cutter::{Framing, Negotiated},
-    envelope::{Direction, Envelope},
+    envelope::{Direction, Envelope, Opcode},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
@@ -53,6 +53,11 @@ impl Side {
         }
         let taken = self.stream.take_envelope(std::mem::take(&mut capture.bytes));
         taken.map_err(|chunk| capture.bytes = chunk).ok()
+    }
+
+    /// The opcode of an envelope that has begun and has no end.
+    pub(crate) fn unfinished(&self) -> Option<Opcode> {
+        self.stream.unfinished()
     }
 
     pub(crate) fn feed(&mut self, capture: Capture) {
