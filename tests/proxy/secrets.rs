@@ -146,6 +146,10 @@ fn next(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = vec![0; 9];
     from.read_exact(&mut bytes).ok()?;
     let length = u32::from_be_bytes(bytes[5..9].try_into().unwrap());
+    // As a node has a limit: what is no envelope may say gigabytes.
+    if length > 1 << 20 {
+        return None;
+    }
     bytes.resize(9 + usize::try_from(length).unwrap(), 0);
     from.read_exact(&mut bytes[9..]).ok()?;
     Some(bytes)
