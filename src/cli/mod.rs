@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
 /// with its values. For `fuzz/fuzz_targets/settings.rs`.
 ///
 /// # Errors
-/// What the operator is told instead.
+/// What `cqlens` prints where it refuses the file.
 #[doc(hidden)]
 pub fn found_settings(arguments: &[&str]) -> Result<Vec<(String, Vec<String>)>, String> {
     let read = Sources::typed(arguments).read::<Cli>();

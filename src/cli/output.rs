@@ -61,7 +61,7 @@ pub(super) struct Outputs {
     lost: u64,
 }
 
-/// What a report is made of: shared, so that one that is stuck keeps nobody from counting on.
+/// What a report is made of: shared, so that the writer goes on while a report is stuck.
 struct Judged {
     window: Arc<Window>,
     timeline: Arc<Timeline>,

@@ -23,7 +23,7 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     replace_with(path, None, || true, write)
 }
 
-/// The same, unless nobody waits for it any more once it is written: `is_awaited` says so.
+/// The same, but leaves the file as it was if `is_awaited` says, once all is written, that nobody waits for it.
 ///
 /// # Errors
 /// The same, and what is no longer awaited.

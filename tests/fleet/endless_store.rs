@@ -2,13 +2,14 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
 };
+
+use super::wire::Node;
 
 /// A bucket that refuses whatever is put into it, in a response that does not end.
 pub(crate) struct EndlessStore {
@@ -21,21 +22,17 @@ pub(crate) struct EndlessStore {
 
 impl EndlessStore {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let store = Self {
-            address: listener.local_addr().unwrap(),
-            refused: Arc::default(),
-            sent: Arc::default(),
-        };
-        let (refused, sent) = (Arc::clone(&store.refused), Arc::clone(&store.sent));
-        thread::spawn(move || {
-            for connection in listener.incoming().map_while(Result::ok) {
-                let (refused, sent) = (Arc::clone(&refused), Arc::clone(&sent));
-                // It ends when the other side has had enough.
-                thread::spawn(move || refuse(connection, &refused, &sent));
-            }
+        let (refused, sent) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let counts = (Arc::clone(&refused), Arc::clone(&sent));
+        let listener = Node::start(move |connection| {
+            // It ends when the other side has had enough.
+            let _ = refuse(connection, &counts.0, &counts.1);
         });
-        store
+        Self {
+            address: listener.address,
+            refused,
+            sent,
+        }
     }
 
     pub(crate) fn environment(&self) -> Vec<(String, String)> {

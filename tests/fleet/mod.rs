@@ -9,6 +9,7 @@ use std::{fs, process::Command};
 
 use cqlens_testing::proxy::free_address;
 
+use crate::proxy::wire;
 use cluster::{Cluster, PROGRAM, comparable, json, report, text};
 
 #[test]

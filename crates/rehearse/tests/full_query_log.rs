@@ -159,7 +159,7 @@ fn whatever_is_damaged_nothing_panics_and_what_follows_is_read() {
     }
 }
 
-/// The attack: a text with the lines of another entry, which would be sent as a request that nobody made.
+/// An attack: a text with the lines of an entry, which `cqlens replay` would send although no client has.
 #[test]
 fn a_text_that_looks_like_entries_is_one_statement() {
     const FORGED: &str =

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::wire::envelope;
+use crate::wire::{Node, envelope};
 
 /// A node that lets everybody in, and responds to each request with something that is to be kept.
 pub(super) struct SecondCluster {
@@ -22,23 +22,19 @@ pub(super) struct SecondCluster {
 
 impl SecondCluster {
     pub(super) fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let cluster = Self {
-            address: listener.local_addr().unwrap(),
-            asked: Arc::default(),
-        };
-        let asked = Arc::clone(&cluster.asked);
-        thread::spawn(move || {
-            for connection in listener.incoming().map_while(Result::ok) {
-                let asked = Arc::clone(&asked);
-                thread::spawn(move || serve(connection, &asked));
-            }
+        let asked = Arc::<AtomicU64>::default();
+        let of_node = Arc::clone(&asked);
+        let node = Node::start(move |connection| {
+            // It ends when the other side has had enough, or nothing to say.
+            let _ = serve(connection, &of_node);
         });
-        cluster
+        Self {
+            address: node.address,
+            asked,
+        }
     }
 }
 
-/// Until the other side has had enough.
 fn serve(mut connection: TcpStream, asked: &AtomicU64) -> io::Result<()> {
     loop {
         let mut header = [0; 9];

@@ -29,7 +29,7 @@ pub struct FullQueryLog<R> {
 /// What the first line of an entry begins with.
 const FIRST: &[u8] = b"Type: ";
 
-/// A longer line is none of a dump: a request has 16 MiB, unless Cassandra was told to take longer ones.
+/// No line of a dump is longer: Cassandra takes requests up to 16 MiB, unless its settings allow more.
 const MOST_LINE: u64 = 32 << 20;
 
 /// How far the first entry may be from the beginning: the JVM may log there.

@@ -2,8 +2,8 @@
 //!
 //! A program that repeats itself reads the same several times in a moment, and not in the next one. What is popular is read by
 //! one user after the other, as often in the next moment as in this one: that is what chance brings. The next moment is one in
-//! which as much is sent: a client that is held up sends nothing, and catches up. Where reads stop before it is over, only those
-//! in a row are a burst: of some that had come in between nobody knows whether they were popular.
+//! which as much is sent: a client that is held up sends nothing, and catches up. Where the application stops reading before
+//! that, only reads in a row are a burst: others may be popular, and nothing shows it.
 
 use super::{
     SOON,
