@@ -1,8 +1,6 @@
 //! However a connection's bytes are split into chunks, the cutter and the stream find the same envelopes.
 #![allow(clippy::unwrap_used)]
 
-mod codec_support;
-
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -125,7 +123,7 @@ fn cases() -> impl Strategy<Value = (Version, Compression, Vec<usize>, Vec<usize
 }
 
 proptest! {
-    #![proptest_config(codec_support::cases(300))]
+    #![proptest_config(crate::support::cases(300))]
 
     #[test]
     fn the_stream_joins_the_same_envelopes((version, compression, lengths, sizes) in cases()) {

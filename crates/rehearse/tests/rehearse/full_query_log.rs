@@ -17,8 +17,8 @@ use cqlens_rehearse::{
     left_out::LeftOut,
 };
 
-const OF_4_0: &str = include_str!("golden/fqltool-dump-4.0.txt");
-const OF_4_1: &str = include_str!("golden/fqltool-dump-4.1.txt");
+const OF_4_0: &str = include_str!("../golden/fqltool-dump-4.0.txt");
+const OF_4_1: &str = include_str!("../golden/fqltool-dump-4.1.txt");
 const FIRST_US: i64 = 1_795_240_800_000_000;
 
 struct Read {

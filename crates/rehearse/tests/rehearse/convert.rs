@@ -6,8 +6,7 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-mod wire;
-
+use crate::wire::Wire;
 use cqlens_proto::{
     compress::Compression,
     envelope::Version,
@@ -21,7 +20,6 @@ use cqlens_rehearse::{
     exchange::{Effect, Page, RecordedExchange, ValueContent},
     left_out::LeftOut,
 };
-use wire::Wire;
 
 const INSERT: &str = "INSERT INTO t (k, v) VALUES (?, ?)";
 

@@ -1,12 +1,10 @@
 //! No bytes make the codec panic, loop or take memory that they do not pay for.
 #![allow(clippy::unwrap_used)]
 
-mod codec_support;
-
+use crate::support::messages::{dialect, request, request_extras, response, response_extras};
+use crate::support::values::cql_type;
+use crate::support::{exercise, version};
 use bytes::Bytes;
-use codec_support::messages::{dialect, request, request_extras, response, response_extras};
-use codec_support::values::cql_type;
-use codec_support::{exercise, version};
 use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Direction, Envelope, Flags, Header, Opcode, StreamId, Version};
 use cqlens_proto::segment::{self, Encoding};
@@ -57,7 +55,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
 }
 
 proptest! {
-    #![proptest_config(codec_support::cases(1000))]
+    #![proptest_config(crate::support::cases(1000))]
 
     #[test]
     fn any_body_of_any_opcode(

@@ -8,8 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-#[path = "cql_support/exercise.rs"]
-mod exercise;
+use crate::exercise;
 
 const MIB: usize = 1 << 20;
 

@@ -2,9 +2,9 @@
 //! bytes. `golden/README.md` says how the sessions were recorded.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../proto/tests/golden/recording.rs"]
+#[path = "../../../../proto/tests/golden/recording.rs"]
 mod recording;
-#[path = "../../../proto/tests/golden/summary.rs"]
+#[path = "../../../../proto/tests/golden/summary.rs"]
 mod summary;
 
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! What is encoded is decoded to the same, for every message, version, type and value.
 #![allow(clippy::unwrap_used)]
 
-mod codec_support;
-
+use crate::support::messages::{dialect, request, request_extras, response, response_extras};
+use crate::support::values::{cql_type, value_of};
 use bytes::BytesMut;
-use codec_support::messages::{dialect, request, request_extras, response, response_extras};
-use codec_support::values::{cql_type, value_of};
 use cqlens_proto::cursor::{Cursor, Writer};
 use cqlens_proto::envelope::{Envelope, StreamId};
 use cqlens_proto::message::{Request, Response};
@@ -23,7 +21,7 @@ fn with_trailing_bytes(envelope: &Envelope) -> Envelope {
 }
 
 proptest! {
-    #![proptest_config(codec_support::cases(1000))]
+    #![proptest_config(crate::support::cases(1000))]
 
     #[test]
     fn requests_come_back(

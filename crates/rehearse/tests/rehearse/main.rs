@@ -1,0 +1,9 @@
+//! From requests on the wire or in a log to recordings, from there to another cluster, and what the comparison says.
+
+mod convert;
+mod full_query_log;
+mod recording;
+mod rehearsal;
+mod routing;
+mod target;
+mod wire;
