@@ -1,10 +1,10 @@
 //! What manifests cannot say of the structure: which modules may name which, inside the crates, and that no name
-//! stands for two types of one crate.
+//! stands for two types of one crate, and that one build serves the tests of the workspace and those of one package.
 //!
 //! Manifests keep the crates apart; this reads the paths in the source (`use` trees and paths in code) and
 //! compares them with the tables below. Paths inside the arguments of macros escape it.
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -286,6 +286,47 @@ fn no_two_types_of_a_crate_share_a_name() {
         shared.extend(types.iter().map(|(name, of)| format!("{root}: {name} in {of:?}")));
     }
     assert!(shared.is_empty(), "\n{}", shared.join("\n"));
+}
+
+/// Cargo joins the features of all packages that it builds. Where a crate's tests ask for features that the root's tests do not
+/// ask for, `cargo test --workspace` and `cargo test --test cassandra` build that crate twice, and all that depend on it.
+#[test]
+fn tests_of_the_root_have_the_features_that_tests_of_crates_ask_for() {
+    let of_root = features_for_tests("Cargo.toml");
+    let folders = crate_roots()
+        .into_iter()
+        .filter_map(|root| Some(root.strip_suffix("/src")?.to_owned()));
+    let missing: Vec<String> = folders
+        .map(|folder| format!("{folder}/Cargo.toml"))
+        .flat_map(|manifest| {
+            let missing = &features_for_tests(&manifest) - &of_root;
+            missing
+                .into_iter()
+                .map(move |feature| format!("{manifest}: {feature}"))
+        })
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not in the root's dev-dependencies:\n{}",
+        missing.join("\n")
+    );
+}
+
+/// The features of our own crates, such as `cqlens-rules/testing`, among the dev-dependencies of a manifest.
+fn features_for_tests(manifest: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest)).unwrap();
+    let manifest: toml::Table = text.parse().unwrap();
+    let dependencies = manifest.get("dev-dependencies").and_then(toml::Value::as_table);
+    let ours = dependencies
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.starts_with("cqlens-"));
+    ours.flat_map(|(name, dependency)| {
+        let features = dependency.get("features").and_then(toml::Value::as_array);
+        let features = features.into_iter().flatten().filter_map(toml::Value::as_str);
+        features.map(move |feature| format!("{name}/{feature}"))
+    })
+    .collect()
 }
 
 /// The sources of all crates, such as `crates/audit/src`.
