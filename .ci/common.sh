@@ -10,6 +10,8 @@ skipped_steps=()
 # tests print).
 steps=$(mktemp -d)
 step_count=0
+declare -A beside
+beside_count=0
 trap 'rm -rf "$steps"' EXIT
 
 # step NAME COMMAND...: runs it.
@@ -18,28 +20,25 @@ step() {
     run_step "$(printf %02d $step_count)" "$@"
 }
 
-# begin_beside COMMAND...: begins a command that has steps of its own, and goes on; join_beside waits for its end, and prints
-# what it said.
+# begin_beside NAME COMMAND...: begins a command that has steps of its own, and goes on; join_beside NAME waits for its end, and
+# prints what it said.
 begin_beside() {
+    local name=$1
+    shift
+    beside_count=$((beside_count + 1))
     (
         trap - EXIT
-        step_count=50
+        # Its rows come after the others' in the table.
+        step_count=$((beside_count * 30))
         "$@"
-    ) >"$steps/beside.log" 2>&1 &
-    beside=$!
+    ) >"$steps/$name.log" 2>&1 &
+    beside[$name]=$!
 }
 
 join_beside() {
-    echo "== waiting for what runs beside"
-    wait "$beside"
-    cat "$steps/beside.log"
+    wait "${beside[$1]}"
+    cat "$steps/$1.log"
 }
-
-# yielding COMMAND...: at the lowest priority, where something runs beside it.
-yielding() (
-    renice -n 19 -p "$BASHPID" >/dev/null
-    "$@"
-)
 
 run_step() {
     local number=$1 name=$2 started=$SECONDS outcome=ok
