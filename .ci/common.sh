@@ -6,30 +6,19 @@ export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # A clean checkout is built once: what a second build would save only costs.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 skipped_steps=()
-# What each step leaves: `NN.row` (its name, its outcome, its seconds, the tests that passed and failed) and `NN.tests` (what its
-# tests print).
+# What each step leaves, by the time of its beginning: `*.row` (its name, its outcome, its seconds, the tests that passed and
+# failed) and `*.tests` (what its tests print).
 steps=$(mktemp -d)
-step_count=0
 declare -A beside
-beside_count=0
 trap 'rm -rf "$steps"' EXIT
-
-# step NAME COMMAND...: runs it.
-step() {
-    step_count=$((step_count + 1))
-    run_step "$(printf %02d $step_count)" "$@"
-}
 
 # begin_beside NAME COMMAND...: begins a command that has steps of its own, and goes on; join_beside NAME waits for its end, and
 # prints what it said.
 begin_beside() {
     local name=$1
     shift
-    beside_count=$((beside_count + 1))
     (
         trap - EXIT
-        # Its rows come after the others' in the table.
-        step_count=$((beside_count * 30))
         "$@"
     ) >"$steps/$name.log" 2>&1 &
     beside[$name]=$!
@@ -40,15 +29,17 @@ join_beside() {
     cat "$steps/$1.log"
 }
 
-run_step() {
-    local number=$1 name=$2 started=$SECONDS outcome=ok
-    shift 2
-    step_tests=$steps/$number.tests
+# step NAME COMMAND...: runs it.
+step() {
+    local begun name=$1 started=$SECONDS outcome=ok
+    begun=$(date +%s%N)
+    shift
+    step_tests=$steps/$begun.tests
     touch "$step_tests"
     echo "== $name"
     "$@" </dev/null || outcome=FAILED
     echo "== $name: $outcome, $((SECONDS - started)) s"
-    echo "$name|$outcome|$((SECONDS - started))|$(counts "$step_tests")" >"$steps/$number.row"
+    echo "$name|$outcome|$((SECONDS - started))|$(counts "$step_tests")" >"$steps/$begun.row"
 }
 
 # skip WHAT WHY
