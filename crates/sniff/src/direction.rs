@@ -28,6 +28,9 @@ pub(super) struct DirectionParser {
     memory: Part,
     /// Bytes searched since the direction was last in sync.
     searched: u64,
+    /// What its first bytes look like, if not like CQL. A client that is not audited so would only have to begin with a
+    /// few of such bytes, which a node refuses and reads on: they are believed when the other direction looks so too.
+    looks_like: Option<Opaque>,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl DirectionParser {
             },
             memory: memory.clone(),
             searched: 0,
+            looks_like: None,
         }
     }
 
@@ -73,6 +77,11 @@ impl DirectionParser {
     /// Whether any envelope or segment has been parsed.
     pub(super) fn is_understood(&self) -> bool {
         self.feed.has_begun()
+    }
+
+    /// What it is instead of CQL, by its first bytes and as long as nothing else is found behind them.
+    pub(super) fn looks_like(&self) -> Option<Opaque> {
+        self.looks_like
     }
 
     /// Whether it is in sync and within an envelope or segment.
@@ -115,7 +124,7 @@ impl DirectionParser {
             return Ok(());
         };
         if !self.is_understood() && matches!(stray.reason, Opaque::Tls | Opaque::Text) {
-            return Err(GiveUp::Opaque(stray.reason));
+            self.looks_like = Some(stray.reason);
         }
         self.sync = self.begin_resync();
         self.search(stray.rest, at, known, losses)
@@ -132,14 +141,16 @@ impl DirectionParser {
             return Ok(());
         };
         if resync.kept() == 0 && !self.feed.has_begun() && is_tls(&bytes) {
-            return Err(GiveUp::Opaque(Opaque::Tls));
+            self.looks_like = Some(Opaque::Tls);
         }
         self.searched += bytes.len() as u64;
         let (forgotten, found) = resync.add(self.direction, *known, &bytes, at);
         losses.unplaced_bytes += forgotten as u64;
         match found {
             Some(found) => self.resume(found, known, losses),
-            None if self.searched > MAX_SEARCHED && !self.feed.has_begun() => Err(GiveUp::NoSyncPoint),
+            None if self.searched > MAX_SEARCHED && !self.feed.has_begun() => {
+                Err(self.looks_like.map_or(GiveUp::NoSyncPoint, GiveUp::Opaque))
+            }
             None => Ok(()),
         }
     }
@@ -152,6 +163,7 @@ impl DirectionParser {
     ) -> Result<(), GiveUp> {
         losses.unplaced_bytes += found.lost as u64;
         self.searched = 0;
+        self.looks_like = None;
         self.sync = Sync::InSync;
         if let Framing::Segments(encoding) = found.point.framing {
             known.encoding = Some(encoding);
@@ -176,9 +188,11 @@ impl DirectionParser {
         }
     }
 
-    /// Counts kept bytes as lost.
+    /// Counts kept bytes as lost, unless they are no CQL.
     pub(super) fn forget(&mut self, losses: &mut Losses) {
-        if let Sync::Searching(resync) = &self.sync {
+        if self.looks_like.is_none()
+            && let Sync::Searching(resync) = &self.sync
+        {
             losses.unplaced_bytes += resync.kept() as u64;
         }
     }

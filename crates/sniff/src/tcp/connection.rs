@@ -9,7 +9,10 @@ mod gaps;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cqlens_proto::{cutter::Framing, envelope::Direction};
+use cqlens_proto::{
+    cutter::{Framing, Opaque},
+    envelope::Direction,
+};
 
 use super::{
     super::{
@@ -314,8 +317,27 @@ impl TcpConnection {
             losses.cut_bytes += cut as u64;
             parser.skip(cut, at, losses);
         }
-        if let Err(give_up) = taken {
-            self.turn_opaque(give_up, losses);
+        match taken {
+            Err(give_up) => self.turn_opaque(give_up, losses),
+            Ok(()) => self.turn_opaque_if_both_are(losses),
+        }
+    }
+
+    /// What each direction looks like, if not like CQL.
+    fn looks(&self) -> [Option<Opaque>; 2] {
+        [&self.client, &self.server].map(|half| half.parser.as_ref().and_then(DirectionParser::looks_like))
+    }
+
+    fn turn_opaque_if_both_are(&mut self, losses: &mut Losses) {
+        if let [Some(reason), Some(_)] = self.looks() {
+            self.turn_opaque(GiveUp::Opaque(reason), losses);
+        }
+    }
+
+    /// At the end what one direction looks like is believed, too.
+    fn turn_opaque_if_one_is(&mut self, losses: &mut Losses) {
+        if let [Some(reason), _] | [_, Some(reason)] = self.looks() {
+            self.turn_opaque(GiveUp::Opaque(reason), losses);
         }
     }
 
@@ -342,6 +364,7 @@ impl TcpConnection {
         self.flush(losses);
         if self.state == State::Open {
             self.skip_missing_ends(losses);
+            self.turn_opaque_if_one_is(losses);
         }
         losses.one_way += u64::from(self.client.is_seen != self.server.is_seen);
         self.drop_parsers(losses);

@@ -259,6 +259,35 @@ fn tls_is_said_once_with_its_server() {
     assert_eq!(losses.tls_servers, [talk.server].into());
 }
 
+/// A node refuses what it cannot read with an error, and reads on.
+#[test]
+fn nothing_that_a_client_sends_first_hides_what_follows() {
+    for first in [&b"GET / HTTP/1.1\r\n"[..], &[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5]] {
+        let mut talk = Conversation::new((5, 6));
+        let mut segments = talk.open();
+        segments.extend(talk.send(Direction::Request, first, 1_448));
+        segments.extend(talk.send(Direction::Response, &void(Version::V4, 0), 1_448));
+        segments.extend(session(&mut talk, 20, 1_448));
+        segments.extend(talk.close());
+        let told = follow(segments);
+        assert_eq!((told.requests.len(), told.responses.len()), (20, 21), "{first:?}");
+        assert_eq!(told.losses.opaque, BTreeMap::new(), "{first:?}");
+        assert_eq!(told.losses.unplaced_bytes, first.len() as u64);
+    }
+}
+
+#[test]
+fn a_client_that_speaks_tls_to_a_node_that_does_not_is_said() {
+    let mut talk = Conversation::new((5, 6));
+    let mut segments = talk.open();
+    segments.extend(talk.send(Direction::Request, &[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5], 1_448));
+    segments.extend(talk.send(Direction::Response, &void(Version::V4, 0), 1_448));
+    segments.extend(talk.close());
+    let losses = follow(segments).losses;
+    assert_eq!(losses.opaque, BTreeMap::from([("tls", 1)]));
+    assert_eq!(losses.unplaced_bytes, 0);
+}
+
 #[test]
 fn other_ports_that_speak_cql_are_found() {
     let mut talk = Conversation::new((5, 6));
