@@ -1,7 +1,7 @@
 //! What the fuzz targets run: one function for each, from any bytes to what the property tests ask of such
 //! input.
 //!
-//! Also taken in by `crates/cql/tests/cql/golden_mutated.rs`, which drives the same functions without a fuzzer.
+//! Also taken in by `crates/cql/tests/golden_mutated.rs`, which drives the same functions without a fuzzer.
 //! How the first bytes of an input choose version, opcode and the like is up to each function; [`seeds`]
 //! makes inputs of recorded sessions that way.
 

@@ -1,6 +1,4 @@
 //! The paths that every request takes do not allocate: cutting, and decoding an EXECUTE with its values.
-#![allow(clippy::unwrap_used)]
-
 use std::hint::black_box;
 use std::sync::Arc;
 

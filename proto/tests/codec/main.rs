@@ -2,6 +2,11 @@
 //! codec panic or allocate without need.
 //!
 //! One test binary: the generators of messages are most of what there is to build.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot be set up has failed"
+)]
 
 mod allocations;
 mod never_panics;

@@ -1,6 +1,4 @@
 //! No bytes make the codec panic, loop or take memory that they do not pay for.
-#![allow(clippy::unwrap_used)]
-
 use crate::support::messages::{dialect, request, request_extras, response, response_extras};
 use crate::support::values::cql_type;
 use crate::support::{exercise, version};

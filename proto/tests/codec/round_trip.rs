@@ -1,6 +1,4 @@
 //! What is encoded is decoded to the same, for every message, version, type and value.
-#![allow(clippy::unwrap_used)]
-
 use crate::support::messages::{dialect, request, request_extras, response, response_extras};
 use crate::support::values::{cql_type, value_of};
 use bytes::BytesMut;

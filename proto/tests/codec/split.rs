@@ -1,6 +1,4 @@
 //! However a connection's bytes are split into chunks, the cutter and the stream find the same envelopes.
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};

@@ -1,8 +1,6 @@
 //! From the envelope of an EXECUTE to its footprint, nothing allocates memory.
 //!
 //! A test binary of its own: its allocator counts.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::footprint::{Count, Keys};
 use cqlens_cql::plan::Plan;
 use cqlens_cql::schema::Schema;

@@ -1,7 +1,5 @@
 //! What real drivers and a real Cassandra say to each other is cut, joined, decoded, and encoded to the same
 //! bytes. `golden/README.md` says how the sessions were recorded.
-#![allow(clippy::unwrap_used)]
-
 #[path = "../../../../proto/tests/golden/recording.rs"]
 mod recording;
 #[path = "../../../../proto/tests/golden/summary.rs"]

@@ -1,8 +1,6 @@
 //! What holds for every text: no panic, the same answer from a script, and templates that are their own
 //! template.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::syntax::{self, Keyword, Template};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! What is CQL and what is not, statement by statement. The verdicts are those of Cassandra 5.0.6's own
 //! parser.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::syntax::ast::{Dialect, Kind};
 use cqlens_cql::syntax::{self, Expected, Keyword, MAX_DEPTH, ParseErrorKind, Span};
 

@@ -1,7 +1,5 @@
 //! Templates: which statements share one, what they say, and that nothing of a value is left.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::syntax::ast::BatchKind;
 use cqlens_cql::syntax::{self, Template, Templates, Work};
 

@@ -1,7 +1,5 @@
 //! What the tree of a statement says, as a planner reads it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::syntax::ast::{
     AssignmentOperation, BatchKind, Body, Comparand, CreateTable, DeletionTarget, Direction, If,
     IndexTargetKind, InsertSource, JsonDefault, LiteralKind, Mask, MetadataFunction, Modification,

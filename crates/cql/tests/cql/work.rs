@@ -1,8 +1,6 @@
 //! No text costs more than its length: steps are counted, not time, and asked of texts that repeat what could
 //! be read again.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use cqlens_cql::syntax::{self, ParseErrorKind, Template, Work};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,11 +1,5 @@
 //! What becomes of requests on the wire, in every version and compressed: bytes in, recorded exchanges out.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
 use crate::wire::Wire;
 use cqlens_proto::{
     compress::Compression,

@@ -2,8 +2,6 @@
 //!
 //! The golden files have the form that `Dump.java` writes: that of 4.0 has no line behind the first value of a
 //! statement, later ones have, and say `null`.
-#![allow(clippy::unwrap_used)]
-
 use std::{
     collections::BTreeMap,
     io::{self, BufRead, BufReader, Read as _},

@@ -1,11 +1,5 @@
 //! Recordings: what is written is read again, and what cannot be read is named.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up has failed"
-)]
-
 use std::{
     collections::BTreeMap,
     fs,

@@ -1,7 +1,5 @@
 //! Two clusters that are the same show no difference; each way in which they differ is found and named, and
 //! none is invented.
-#![allow(clippy::unwrap_used)]
-
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;

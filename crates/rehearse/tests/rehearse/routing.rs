@@ -1,6 +1,4 @@
 //! Where a cluster has several nodes, requests go to one that holds their partition, and past those that are gone.
-#![allow(clippy::unwrap_used)]
-
 use std::{
     sync::{
         Arc,

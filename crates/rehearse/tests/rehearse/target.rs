@@ -1,6 +1,4 @@
 //! Requests reach another cluster whatever it speaks, and whatever becomes of it nobody waits for it.
-#![allow(clippy::unwrap_used)]
-
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //! Which changes is the same in every run, so that a failure can be run again.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 
-#[path = "../../../../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
 
 use fuzz::Target;
