@@ -6,8 +6,8 @@ export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # A clean checkout is built once: what a second build would save only costs.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 skipped_steps=()
-# What each step leaves, by the time of its beginning: `*.row` (its name, its outcome, its seconds, the tests that passed and
-# failed) and `*.tests` (what its tests print).
+# What each step leaves, by the time of its beginning: `*.row` (its name, its outcome, its seconds, those of the processors, the
+# tests that passed and failed) and `*.tests` (what its tests print).
 steps=$(mktemp -d)
 declare -A beside
 trap 'rm -rf "$steps"' EXIT
@@ -31,15 +31,22 @@ join_beside() {
 
 # step NAME COMMAND...: runs it.
 step() {
-    local begun name=$1 started=$SECONDS outcome=ok
+    local begun name=$1 started=$SECONDS outcome=ok shell=$BASHPID processors
     begun=$(date +%s%N)
     shift
+    processors=$(processor_seconds "$shell")
     step_tests=$steps/$begun.tests
     touch "$step_tests"
     echo "== $name"
     "$@" </dev/null || outcome=FAILED
     echo "== $name: $outcome, $((SECONDS - started)) s"
-    echo "$name|$outcome|$((SECONDS - started))|$(counts "$step_tests")" >"$steps/$begun.row"
+    processors=$(($(processor_seconds "$shell") - processors))
+    echo "$name|$outcome|$((SECONDS - started))|$processors|$(counts "$step_tests")" >"$steps/$begun.row"
+}
+
+# processor_seconds PROCESS: what its children that have ended have used.
+processor_seconds() {
+    awk -v ticks="$(getconf CLK_TCK)" '{ print int(($16 + $17) / ticks) }' "/proc/$1/stat"
 }
 
 # skip WHAT WHY
@@ -139,14 +146,14 @@ versions() {
     sed -n 's/^\([a-z0-9_"-]* *= *".*\)$/  \1/p' tests/versions.toml
 }
 
-# What ran, how long, and how it ended.
+# What ran, how long, with how much of the processors' time, and how it ended.
 table() {
-    local name outcome seconds passed failed
+    local name outcome seconds processors passed failed
     echo "with"
     versions
-    printf '%-28s %-7s %8s %8s %8s\n' what ended seconds passed failed
-    while IFS='|' read -r name outcome seconds passed failed; do
-        printf '%-28s %-7s %8s %8s %8s\n' "$name" "$outcome" "$seconds" "$passed" "$failed"
+    printf '%-28s %-7s %8s %10s %8s %8s\n' what ended seconds processors passed failed
+    while IFS='|' read -r name outcome seconds processors passed failed; do
+        printf '%-28s %-7s %8s %10s %8s %8s\n' "$name" "$outcome" "$seconds" "$processors" "$passed" "$failed"
     done < <(cat "$steps"/*.row)
     printf '%-28s %-7s %8s\n' all "" $SECONDS
 }
