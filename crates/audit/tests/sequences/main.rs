@@ -55,7 +55,7 @@ fn what_belongs_together_is_found_and_nothing_else() {
     // Each join at all loads, or at one of them.
     let all = with_everything("joins at three of four loads");
     let of_load = |load: usize| -> Score {
-        let joins = (0..JOINS.len()).filter(|join| all || (join + load) % 4 == 0);
+        let joins = (0..JOINS.len()).filter(|join| all || (join + load).is_multiple_of(4));
         let mix = |join: usize| [Mix::Apart, Mix::Together][(join + load / 2) % 2];
         joins.map(|join| score(join, load, mix(join))).collect()
     };
