@@ -331,8 +331,22 @@ fn middle_of_step(value: u64, bits: u32) -> u64 {
     (value >> width << width) + (1 << width) / 2
 }
 
-/// Where a stored histogram (HdrHistogram V2) has its number of significant digits.
-const DIGITS: std::ops::Range<usize> = 12..16;
+/// Whether bytes begin as those of a histogram that this program has stored: HdrHistogram V2, not compressed, with two
+/// significant digits, and as long as they say. The library takes memory for what a header says before it reads on: gigabytes
+/// for a length, megabytes for five digits.
+fn is_ours(bytes: &[u8]) -> bool {
+    const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
+    /// Cookie, length of the counts, offset, digits, lowest value, highest value, ratio.
+    const HEADER: usize = 4 + 4 + 4 + 4 + 8 + 8 + 8;
+    let word = |at: usize| bytes.get(at..at + 4);
+    let counts = bytes
+        .len()
+        .checked_sub(HEADER)
+        .and_then(|length| u32::try_from(length).ok());
+    counts.is_some_and(|counts| {
+        word(0) == Some(&COOKIE) && word(4) == Some(&counts.to_be_bytes()) && word(12) == Some(&[0, 0, 0, 2])
+    })
+}
 
 /// The form in snapshots: `few` pairs, or `hdr` (HdrHistogram V2, base64) with the exact bounds.
 #[derive(Serialize, Deserialize)]
@@ -382,8 +396,7 @@ impl<'de> Deserialize<'de> for Distribution {
             }
             Some((min, max, text)) => {
                 let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
-                // Looked at before anything is made of it: with five digits it would take megabytes.
-                if bytes.get(DIGITS) != Some(&[0, 0, 0, 2]) {
+                if !is_ours(&bytes) {
                     return Err(D::Error::custom("not a histogram of this program"));
                 }
                 let mut histogram: Histogram<u64> = Deserializer::new()
@@ -508,6 +521,38 @@ mod tests {
             let back: Distribution = serde_json::from_str(&serde_json::to_string(&distribution).unwrap()).unwrap();
             prop_assert_eq!(back.steps(), distribution.steps());
             prop_assert_eq!((back.sum(), back.min(), back.max()), (distribution.sum(), distribution.min(), distribution.max()));
+        }
+    }
+
+    /// A kilobyte that says that two gigabytes follow, or is compressed to a thousandth, must not be given room first: what is
+    /// refused here is refused by its header.
+    #[test]
+    fn a_histogram_that_says_too_much_is_refused_before_it_is_read() {
+        let many = of(&(0..1_000).collect::<Vec<_>>());
+        let stored = serde_json::to_value(&many).unwrap();
+        let bytes = STANDARD.decode(stored["hdr"][2].as_str().unwrap()).unwrap();
+        assert!(is_ours(&bytes));
+        let with = |at: usize, word: u32| {
+            let mut changed = bytes.clone();
+            changed[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            changed
+        };
+        let length = u32::try_from(bytes.len() - 40).unwrap();
+        let compressed_cookie = 0x1c84_9314;
+        let cases = [
+            with(4, 0x8000_0012),
+            with(4, length + 1),
+            with(0, compressed_cookie),
+            with(12, 5),
+            [&bytes[..], &[0]].concat(),
+            bytes[..39].to_vec(),
+            Vec::new(),
+        ];
+        for case in cases {
+            let mut changed = stored.clone();
+            changed["hdr"][2] = STANDARD.encode(&case).into();
+            let error = serde_json::from_value::<Distribution>(changed).unwrap_err();
+            assert_eq!(error.to_string(), "not a histogram of this program", "{case:?}");
         }
     }
 
