@@ -1,11 +1,8 @@
 //! How a number is distributed: exact while few values differ, an HDR histogram afterwards.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Deserializer, Serializer, V2Serializer},
-};
-use serde::{Deserialize, Serialize};
+mod stored;
+
+use hdrhistogram::Histogram;
 
 use super::meter;
 use crate::counts;
@@ -331,99 +328,6 @@ fn middle_of_step(value: u64, bits: u32) -> u64 {
     (value >> width << width) + (1 << width) / 2
 }
 
-/// Whether bytes begin as those of a histogram that this program has stored: HdrHistogram V2, not compressed, with two
-/// significant digits, and as long as they say. The library takes memory for what a header says before it reads on: gigabytes
-/// for a length, megabytes for five digits.
-fn is_ours(bytes: &[u8]) -> bool {
-    const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
-    /// Cookie, length of the counts, offset, digits, lowest value, highest value, ratio.
-    const HEADER: usize = 4 + 4 + 4 + 4 + 8 + 8 + 8;
-    let word = |at: usize| bytes.get(at..at + 4);
-    let counts = bytes
-        .len()
-        .checked_sub(HEADER)
-        .and_then(|length| u32::try_from(length).ok());
-    counts.is_some_and(|counts| {
-        word(0) == Some(&COOKIE) && word(4) == Some(&counts.to_be_bytes()) && word(12) == Some(&[0, 0, 0, 2])
-    })
-}
-
-/// The form in snapshots: `few` pairs, or `hdr` (HdrHistogram V2, base64) with the exact bounds.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    sum: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    few: Vec<(u64, u64)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hdr: Option<(u64, u64, String)>,
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stored = Stored {
-            sum: self.sum().to_string(),
-            few: Vec::new(),
-            hdr: None,
-        };
-        match &self.values {
-            Values::Few(few) => stored.few.clone_from(few),
-            Values::Many(many) => {
-                let mut bytes = Vec::new();
-                V2Serializer::new()
-                    .serialize(&many.histogram, &mut bytes)
-                    .map_err(serde::ser::Error::custom)?;
-                stored.hdr = Some((many.min, many.max, STANDARD.encode(bytes)));
-            }
-        }
-        stored.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Distribution {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let stored = Stored::deserialize(deserializer)?;
-        let sum = stored.sum.parse().map_err(D::Error::custom)?;
-        let values = match stored.hdr {
-            None if stored.few.len() > EXACT_VALUES => return Err(D::Error::custom("too many exact values")),
-            None if !stored.few.is_sorted_by(|a, b| a.0 < b.0) => {
-                return Err(D::Error::custom("values out of order"));
-            }
-            None => {
-                meter::charge(stored.few.capacity() * size_of::<(u64, u64)>())?;
-                Values::Few(stored.few)
-            }
-            Some((min, max, text)) => {
-                let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
-                if !is_ours(&bytes) {
-                    return Err(D::Error::custom("not a histogram of this program"));
-                }
-                let mut histogram: Histogram<u64> = Deserializer::new()
-                    .deserialize(&mut bytes.as_slice())
-                    .map_err(D::Error::custom)?;
-                if histogram.sigfig() != 2 || histogram.low() != 1 || min > max {
-                    return Err(D::Error::custom("not a histogram of this program"));
-                }
-                histogram.auto(true);
-                let many = Many {
-                    histogram,
-                    min,
-                    max,
-                    sum,
-                };
-                meter::charge(many.bytes())?;
-                Values::Many(Box::new(many))
-            }
-        };
-        let read = Self { values };
-        match read.is_plausible() {
-            true => Ok(read),
-            false => Err(D::Error::custom("a distribution of counts that no traffic has")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -521,38 +425,6 @@ mod tests {
             let back: Distribution = serde_json::from_str(&serde_json::to_string(&distribution).unwrap()).unwrap();
             prop_assert_eq!(back.steps(), distribution.steps());
             prop_assert_eq!((back.sum(), back.min(), back.max()), (distribution.sum(), distribution.min(), distribution.max()));
-        }
-    }
-
-    /// A kilobyte that says that two gigabytes follow, or is compressed to a thousandth, must not be given room first: what is
-    /// refused here is refused by its header.
-    #[test]
-    fn a_histogram_that_says_too_much_is_refused_before_it_is_read() {
-        let many = of(&(0..1_000).collect::<Vec<_>>());
-        let stored = serde_json::to_value(&many).unwrap();
-        let bytes = STANDARD.decode(stored["hdr"][2].as_str().unwrap()).unwrap();
-        assert!(is_ours(&bytes));
-        let with = |at: usize, word: u32| {
-            let mut changed = bytes.clone();
-            changed[at..at + 4].copy_from_slice(&word.to_be_bytes());
-            changed
-        };
-        let length = u32::try_from(bytes.len() - 40).unwrap();
-        let compressed_cookie = 0x1c84_9314;
-        let cases = [
-            with(4, 0x8000_0012),
-            with(4, length + 1),
-            with(0, compressed_cookie),
-            with(12, 5),
-            [&bytes[..], &[0]].concat(),
-            bytes[..39].to_vec(),
-            Vec::new(),
-        ];
-        for case in cases {
-            let mut changed = stored.clone();
-            changed["hdr"][2] = STANDARD.encode(&case).into();
-            let error = serde_json::from_value::<Distribution>(changed).unwrap_err();
-            assert_eq!(error.to_string(), "not a histogram of this program", "{case:?}");
         }
     }
 
