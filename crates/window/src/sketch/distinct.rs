@@ -138,6 +138,10 @@ impl<'de> Deserialize<'de> for Distinct {
         if sketch.lg_config_k() != LG_REGISTERS {
             return Err(D::Error::custom("a sketch of another size"));
         }
+        // The library counts empty entries of a list and leaves them out when it writes: nobody could read that again.
+        if sketch.serialize().len() != bytes.len() {
+            return Err(D::Error::custom("a sketch with other entries than it announces"));
+        }
         meter::charge(Self::MOST_BYTES)?;
         Ok(Self {
             sketch: union([&sketch]).to_sketch(HllType::Hll8),
@@ -221,6 +225,18 @@ mod tests {
         let back: Distinct = serde_json::from_str(&text).unwrap();
         assert_eq!(back.estimate(), distinct.estimate());
         assert!(serde_json::from_str::<Distinct>("\"AAAA\"").is_err());
+    }
+
+    #[test]
+    fn a_sketch_that_announces_entries_which_it_does_not_have_is_refused() {
+        for many in [5_u8, 100] {
+            let text = serde_json::to_value(of(0..many.into())).unwrap();
+            let mut bytes = STANDARD.decode(text.as_str().unwrap()).unwrap();
+            let last = bytes.len() - 4;
+            bytes[last..].fill(0);
+            let forged = serde_json::from_value::<Distinct>(STANDARD.encode(bytes).into());
+            assert!(forged.is_err(), "{many}: {forged:?}");
+        }
     }
 
     #[test]
