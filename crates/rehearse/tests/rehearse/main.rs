@@ -10,5 +10,6 @@ mod full_query_log;
 mod recording;
 mod rehearsal;
 mod routing;
+mod support;
 mod target;
 mod wire;

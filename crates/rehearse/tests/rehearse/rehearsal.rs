@@ -2,22 +2,20 @@
 //! none is invented.
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use cqlens_client::{Client, ClientOptions};
+use cqlens_client::ClientOptions;
 use cqlens_node::{Node, Options};
-use cqlens_proto::message::Consistency;
 use cqlens_rehearse::{
     compare::{DifferenceKind, NotCompared, PatternTally},
     digest::{DigestKey, ResponseDigest},
-    exchange::{
-        Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
-    },
+    exchange::{Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement},
     gate::Permissions,
     rehearsal::{First, Rehearsal, RehearsalSettings},
     skipped::Skipped,
     target::{Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
 };
 use tokio::time::Instant;
+
+use crate::support::{self, client, int, page, prepared};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
@@ -27,12 +25,6 @@ async fn node(script: &str) -> Node {
     let node = Node::start(Options::default()).await.unwrap();
     client(&node).await.script(script).await.unwrap();
     node
-}
-
-async fn client(node: &Node) -> Client {
-    Client::connect(node.address(), &ClientOptions::default())
-        .await
-        .unwrap()
 }
 
 fn target(node: &Node) -> Target {
@@ -48,51 +40,24 @@ fn settings() -> RehearsalSettings {
 }
 
 fn request(cql: &str, values: &[i32]) -> RecordedRequest {
-    let value = |number: &i32| RecordedValue {
-        name: None,
-        content: ValueContent::Bytes(Bytes::copy_from_slice(&number.to_be_bytes())),
-    };
-    RecordedRequest {
-        statements: vec![RecordedStatement {
-            cql: cql.into(),
-            is_prepared: !values.is_empty(),
-            values: values.iter().map(value).collect(),
-        }],
-        batch: None,
-        keyspace: Some("k".into()),
-        consistency: Consistency::One,
-        serial_consistency: None,
-        timestamp: None,
-        now_in_seconds: None,
-        page_size: None,
-        page: Page::First,
-        effect: Effect::Read,
-        is_ordered: true,
-        pattern: None,
-    }
+    support::request(RecordedStatement {
+        is_prepared: !values.is_empty(),
+        ..prepared(cql, values.iter().copied().map(int).collect())
+    })
 }
 
 fn exchange(number: u64, request: RecordedRequest, response: ResponseDigest) -> Arc<RecordedExchange> {
     Arc::new(RecordedExchange {
-        number,
         connection: number % 7,
-        actor: 1,
-        at_us: 1_000_000,
-        request,
         latency: Some(Duration::from_millis(1)),
-        response,
+        ..support::exchange(number, request, response)
     })
 }
 
 /// What a cluster answers: as the observer would have seen it.
 async fn recorded(target: &mut Target, number: u64, request: RecordedRequest) -> Arc<RecordedExchange> {
     let unanswered = exchange(number, request, ResponseDigest::Missing);
-    let request = TargetRequest {
-        exchange: Arc::clone(&unanswered),
-        extent: Extent::Page,
-        purpose: Purpose::First,
-    };
-    target.send(request).unwrap();
+    target.send(page(&unanswered)).unwrap();
     let Outcome::Answered { response, .. } = target.completed().await.unwrap().outcome else {
         unreachable!()
     };

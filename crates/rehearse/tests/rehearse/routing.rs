@@ -8,29 +8,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use cqlens_client::{Client, ClientOptions};
+use cqlens_client::ClientOptions;
 use cqlens_cql::murmur3;
 use cqlens_node::{Node, Options, Peer};
-use cqlens_proto::message::Consistency;
 use cqlens_rehearse::{
     digest::{DigestKey, ResponseDigest},
-    exchange::{
-        Effect, Page, RecordedExchange, RecordedRequest, RecordedStatement, RecordedValue, ValueContent,
-    },
-    target::{ConnectTo, Extent, Outcome, Purpose, Target, TargetRequest, TargetSettings},
+    exchange::{Effect, RecordedRequest},
+    target::{ConnectTo, Outcome, Target, TargetRequest, TargetSettings},
 };
+
+use crate::support::{client, exchange, int, page, prepared, request};
 
 const SCHEMA: &str = "
     CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
     CREATE TABLE k.t (a int, b int, c int, PRIMARY KEY ((a, b)));";
 const INSERT: &str = "INSERT INTO k.t (c, b, a) VALUES (?, ?, ?)";
 const KEYS: i32 = 200;
-
-async fn client(node: &Node) -> Client {
-    Client::connect(node.address(), &ClientOptions::default())
-        .await
-        .unwrap()
-}
 
 /// Two nodes that share nothing but what they tell of each other: the first has the token 0, which all embedded nodes
 /// have, the second a half of the positive ones.
@@ -82,42 +75,14 @@ async fn until_reachable(target: &Target, nodes: u64) {
 }
 
 fn insert(number: i32) -> TargetRequest {
-    let value = |value: i32| RecordedValue {
-        name: None,
-        content: ValueContent::Bytes(Bytes::copy_from_slice(&value.to_be_bytes())),
-    };
+    let values = [7, number % 10, number].map(int);
     let request = RecordedRequest {
-        statements: vec![RecordedStatement {
-            cql: INSERT.into(),
-            is_prepared: true,
-            values: [7, number % 10, number].map(value).into(),
-        }],
-        batch: None,
         keyspace: None,
-        consistency: Consistency::One,
-        serial_consistency: None,
-        timestamp: None,
-        now_in_seconds: None,
-        page_size: None,
-        page: Page::First,
         effect: Effect::Write,
-        is_ordered: true,
-        pattern: None,
+        ..request(prepared(INSERT, values.into()))
     };
-    let exchange = RecordedExchange {
-        number: number.unsigned_abs().into(),
-        connection: 1,
-        actor: 1,
-        at_us: 1_000_000,
-        request,
-        latency: None,
-        response: ResponseDigest::Void,
-    };
-    TargetRequest {
-        exchange: Arc::new(exchange),
-        extent: Extent::Page,
-        purpose: Purpose::First,
-    }
+    let number = number.unsigned_abs().into();
+    page(&Arc::new(exchange(number, request, ResponseDigest::Void)))
 }
 
 /// Inserts rows and waits for all of them.

@@ -1,14 +1,9 @@
 //! Requests reach another cluster whatever it speaks, and whatever becomes of it nobody waits for it.
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
-use cqlens_proto::{
-    compress::Compression,
-    envelope::Version,
-    message::{BatchKind, Consistency},
-};
+use cqlens_proto::{compress::Compression, envelope::Version, message::BatchKind};
 use cqlens_rehearse::{
     digest::{DigestKey, ResponseDigest, RowsDigest},
     exchange::{
@@ -22,6 +17,8 @@ use tokio::{
     net::TcpListener,
 };
 
+use crate::support::{self, client, int, page, prepared, request};
+
 const SCHEMA: &str = "
     CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
     CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
@@ -31,9 +28,7 @@ const SCHEMA: &str = "
 
 async fn node() -> Node {
     let node = Node::start(Options::default()).await.unwrap();
-    let mut client = Client::connect(node.address(), &ClientOptions::default())
-        .await
-        .unwrap();
+    let mut client = client(&node).await;
     client.script(SCHEMA).await.unwrap();
     for row in 0..10 {
         let insert = format!("INSERT INTO k.t (a, b, v) VALUES (1, {row}, 'v{row}')");
@@ -50,59 +45,12 @@ fn settings(address: SocketAddr) -> TargetSettings {
     TargetSettings::new(vec![(address.to_string(), options)], DigestKey(7))
 }
 
-fn int(number: i32) -> RecordedValue {
-    RecordedValue {
-        name: None,
-        content: ValueContent::Bytes(Bytes::copy_from_slice(&number.to_be_bytes())),
-    }
-}
-
-fn prepared(cql: &str, values: Vec<RecordedValue>) -> RecordedStatement {
-    RecordedStatement {
-        cql: cql.into(),
-        is_prepared: true,
-        values,
-    }
-}
-
-fn request(statement: RecordedStatement) -> RecordedRequest {
-    RecordedRequest {
-        statements: vec![statement],
-        batch: None,
-        keyspace: Some("k".into()),
-        consistency: Consistency::One,
-        serial_consistency: None,
-        timestamp: None,
-        now_in_seconds: None,
-        page_size: None,
-        page: Page::First,
-        effect: Effect::Read,
-        is_ordered: true,
-        pattern: None,
-    }
-}
-
 fn exchange(number: u64, request: RecordedRequest, has_more: bool) -> Arc<RecordedExchange> {
-    Arc::new(RecordedExchange {
-        number,
-        connection: 1,
-        actor: 1,
-        at_us: 1_000_000,
-        request,
-        latency: None,
-        response: ResponseDigest::Rows(RowsDigest {
-            has_more,
-            ..RowsDigest::default()
-        }),
-    })
-}
-
-fn page(exchange: &Arc<RecordedExchange>) -> TargetRequest {
-    TargetRequest {
-        exchange: Arc::clone(exchange),
-        extent: Extent::Page,
-        purpose: Purpose::First,
-    }
+    let rows = RowsDigest {
+        has_more,
+        ..RowsDigest::default()
+    };
+    Arc::new(support::exchange(number, request, ResponseDigest::Rows(rows)))
 }
 
 async fn outcome(target: &mut Target, request: TargetRequest) -> Outcome {
