@@ -44,7 +44,8 @@ step() {
     echo "$name|$outcome|$((SECONDS - started))|$processors|$(counts "$step_tests")" >"$steps/$begun.row"
 }
 
-# processor_seconds PROCESS: what its children that have ended have used.
+# processor_seconds PROCESS: what its children that have ended have used. Nodes of Cassandra are killed and not waited for:
+# they are not in it.
 processor_seconds() {
     awk -v ticks="$(getconf CLK_TCK)" '{ print int(($16 + $17) / ticks) }' "/proc/$1/stat"
 }

@@ -23,7 +23,7 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     replace_with(path, None, || true, write)
 }
 
-/// The same, but leaves the file as it was if `is_awaited` says, once all is written, that nobody waits for it.
+/// The same, but leaves the file as it was if `is_awaited` is false once everything is written.
 ///
 /// # Errors
 /// The same, and what is no longer awaited.

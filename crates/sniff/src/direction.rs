@@ -28,8 +28,8 @@ pub(super) struct DirectionParser {
     memory: Part,
     /// Bytes searched since the direction was last in sync.
     searched: u64,
-    /// What its first bytes look like, if not like CQL. A client that is not audited so would only have to begin with a
-    /// few of such bytes, which a node refuses and reads on: they are believed when the other direction looks so too.
+    /// What its first bytes look like, if not like CQL. A node answers them with an error and reads on, so a client could hide
+    /// all its requests behind them: the connection is opaque only when the other direction looks like that too, or at its end.
     looks_like: Option<Opaque>,
 }
 

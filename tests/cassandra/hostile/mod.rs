@@ -123,9 +123,9 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
         report["coverage"]["requests"],
         "no window is missing"
     );
-    let met = [&second.asked, &store.refused, &store.sent].map(|met| met.load(Ordering::Relaxed));
-    println!("{met:?} requests to the second cluster, to the store, and bytes of its responses");
-    assert!(met.into_iter().all(|met| met > 0), "{}", ended.log);
+    let counts = [&second.asked, &store.refused, &store.sent].map(|count| count.load(Ordering::Relaxed));
+    println!("{counts:?} requests to the second cluster, to the store, and bytes of its responses");
+    assert!(counts.into_iter().all(|count| count > 0), "{}", ended.log);
 }
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");

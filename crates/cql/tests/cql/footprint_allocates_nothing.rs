@@ -1,6 +1,4 @@
 //! From the envelope of an EXECUTE to its footprint, nothing allocates memory.
-//!
-//! A test binary of its own: its allocator counts.
 use cqlens_cql::footprint::{Count, Keys};
 use cqlens_cql::plan::Plan;
 use cqlens_cql::schema::Schema;

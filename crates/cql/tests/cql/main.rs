@@ -1,4 +1,5 @@
-//! CQL as applications write it, as real drivers have sent it, and as nobody should: what each text is, and that none is too much.
+//! CQL from text to template, tree and footprint: which statements parse, what they become, what parsing costs, and what real
+//! drivers have sent.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -334,7 +334,7 @@ impl TcpConnection {
         }
     }
 
-    /// At the end what one direction looks like is believed, too.
+    /// At the end of the connection, when no CQL has been found behind the first bytes.
     fn turn_opaque_if_one_is(&mut self, losses: &mut Losses) {
         if let [Some(reason), _] | [_, Some(reason)] = self.looks() {
             self.turn_opaque(GiveUp::Opaque(reason), losses);
