@@ -1,4 +1,7 @@
 //! See `cqlens_fuzz::cql`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| cqlens_fuzz::cql(input));
+libfuzzer_sys::fuzz_target!(
+    init: cqlens_fuzz::seeds::write("cql"),
+    |input: &[u8]| cqlens_fuzz::cql(input)
+);

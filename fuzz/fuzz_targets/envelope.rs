@@ -1,4 +1,7 @@
 //! See `cqlens_fuzz::envelope`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| cqlens_fuzz::envelope(input));
+libfuzzer_sys::fuzz_target!(
+    init: cqlens_fuzz::seeds::write("envelope"),
+    |input: &[u8]| cqlens_fuzz::envelope(input)
+);

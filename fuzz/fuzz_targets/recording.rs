@@ -10,7 +10,7 @@ use cqlens_rehearse::{
 };
 use flate2::{Compression, write::GzEncoder};
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: cqlens_fuzz::seeds::write("recording"), |input: &[u8]| {
     let folder = tempfile::tempdir().expect("there are temporary files");
     let path = folder.path().join(format!("fuzzed{ENDING}"));
     let file = File::create(&path).expect("it is new");

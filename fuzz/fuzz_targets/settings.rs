@@ -69,7 +69,7 @@ static CHECKOUT: LazyLock<Checkout> = LazyLock::new(|| {
     Checkout { _root: root, folder }
 });
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: cqlens_fuzz::seeds::write("settings"), |input: &[u8]| {
     let Some((&command, text)) = input.split_first() else {
         return;
     };

@@ -4,7 +4,7 @@
 
 use cqlens_window::Snapshot;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: cqlens_fuzz::seeds::write("snapshot"), |input: &[u8]| {
     let Ok(snapshot) = Snapshot::read(input) else {
         return;
     };

@@ -1,4 +1,7 @@
 //! See `cqlens_fuzz::split`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| cqlens_fuzz::split(input));
+libfuzzer_sys::fuzz_target!(
+    init: cqlens_fuzz::seeds::write("split"),
+    |input: &[u8]| cqlens_fuzz::split(input)
+);

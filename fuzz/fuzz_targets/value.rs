@@ -1,4 +1,7 @@
 //! See `cqlens_fuzz::value`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| cqlens_fuzz::value(input));
+libfuzzer_sys::fuzz_target!(
+    init: cqlens_fuzz::seeds::write("value"),
+    |input: &[u8]| cqlens_fuzz::value(input)
+);

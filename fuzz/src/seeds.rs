@@ -1,4 +1,6 @@
-//! Inputs to begin with: the golden sessions, laid out as each target reads its input.
+//! Inputs to begin with: the golden sessions, laid out as each target reads its input, and files for the targets of files.
+
+use std::{fs, path::Path};
 
 use bytes::BytesMut;
 use cqlens_proto::cursor::Writer;
@@ -20,7 +22,35 @@ const OF_KNOWN_TABLES: [&str; 5] = [
     "DELETE FROM kv USING TIMESTAMP 1 WHERE k = ''",
 ];
 
-/// The inputs for a target; none for a name that is no target's.
+/// Those of the targets of files, as they are.
+const FILES: [(&str, &[u8]); 7] = [
+    ("recording", include_bytes!("../seeds/recording/exchanges.jsonl")),
+    ("settings", include_bytes!("../seeds/settings/report.txt")),
+    ("settings", include_bytes!("../seeds/settings/reach.txt")),
+    ("settings", include_bytes!("../seeds/settings/diff.txt")),
+    ("settings", include_bytes!("../seeds/settings/explain.txt")),
+    ("settings", include_bytes!("../seeds/settings/rules.txt")),
+    (
+        "snapshot",
+        include_bytes!("../../tests/golden/snapshot-v1-first.cqlens.json"),
+    ),
+];
+
+/// Writes the inputs for a target into `corpus/<target>/`, where `cargo fuzz` lets it read them; each target does so before it
+/// begins. A program of its own for that would compile everything once more.
+pub fn write(target: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let of_files = FILES.iter().filter(|(of, _)| *of == target);
+    let seeds = of(target)
+        .into_iter()
+        .chain(of_files.map(|(_, seed)| seed.to_vec()));
+    fs::create_dir_all(&folder).expect("there is room");
+    for (number, seed) in seeds.enumerate() {
+        fs::write(folder.join(format!("seed-{number:04}")), seed).expect("there is room");
+    }
+}
+
+/// The inputs of golden sessions for a target; none for a name that is no such target's.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = recording::recordings()
         .iter()
