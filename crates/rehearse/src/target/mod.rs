@@ -176,19 +176,7 @@ struct Counters {
 impl Target {
     /// Begins to connect, on the current tokio runtime.
     pub fn open(settings: TargetSettings) -> Self {
-        let (sender, completed) = mpsc::unbounded_channel();
-        let memory = &settings.memory;
-        let core = Arc::new(Core {
-            prepared: Mutex::new(PreparedCache::within(Share::of(memory, 8))),
-            routing: Mutex::default(),
-            pages: Mutex::new(PagingStates::within(Share::of(memory, 8))),
-            completed: sender,
-            waiting: AtomicUsize::new(0),
-            waiting_bytes: Share::of(memory, 4),
-            kept_bytes: Share::of(memory, 4),
-            settings,
-            counters: Counters::default(),
-        });
+        let (core, completed) = Core::new(settings);
         let sets = Sets::open(&core);
         if let Some(connect_to) = core.settings.connect_to.clone() {
             let following = discovery::follow(Arc::downgrade(&core), Arc::downgrade(&sets), connect_to);
@@ -288,6 +276,24 @@ impl Target {
 }
 
 impl Core {
+    /// Nothing sent yet, and where what becomes of requests comes out.
+    fn new(settings: TargetSettings) -> (Arc<Self>, mpsc::UnboundedReceiver<Completed>) {
+        let (sender, completed) = mpsc::unbounded_channel();
+        let memory = &settings.memory;
+        let core = Self {
+            prepared: Mutex::new(PreparedCache::within(Share::of(memory, 8))),
+            routing: Mutex::default(),
+            pages: Mutex::new(PagingStates::within(Share::of(memory, 8))),
+            completed: sender,
+            waiting: AtomicUsize::new(0),
+            waiting_bytes: Share::of(memory, 4),
+            kept_bytes: Share::of(memory, 4),
+            settings,
+            counters: Counters::default(),
+        };
+        (Arc::new(core), completed)
+    }
+
     /// A connection keeps so many bytes now, after `before`; whether there is room for them.
     fn count_kept(&self, before: &mut usize, now: usize) -> bool {
         self.kept_bytes.take(now);

@@ -249,17 +249,73 @@ impl Core {
         self.finish(job, Outcome::Answered { response, latency });
     }
 
-    /// Tells that no response will come, to those who wait for its next page too.
+    /// Tells that no response will come, to those who wait for its next page too. A list of them and no call for each: a
+    /// chain of pages is as long as its client makes it.
     pub(super) fn abandon(&self, job: Job, why: Skipped) {
-        let number = job.request.exchange.number;
-        let waiting = if job.expects_page() {
-            self.pages().failed(number)
-        } else {
-            Vec::new()
-        };
-        self.finish(job, Outcome::Skipped(why));
-        for next in waiting {
-            self.abandon(next, Skipped::UnknownPage);
+        let mut left = vec![(job, why)];
+        while let Some((job, why)) = left.pop() {
+            if job.expects_page() {
+                let waiting = self.pages().failed(job.request.exchange.number);
+                left.extend(waiting.into_iter().map(|next| (next, Skipped::UnknownPage)));
+            }
+            self.finish(job, Outcome::Skipped(why));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::thread;
+
+    use super::*;
+    use crate::{
+        digest::{DigestKey, RowsDigest},
+        exchange::Page,
+        target::{Completed, Extent, Purpose, TargetRequest, TargetSettings, pages::Found},
+        testing::exchange,
+    };
+
+    /// A request for the page after that of the exchange before it, which has a page after it as well.
+    fn page(number: u64) -> Job {
+        let rows = RowsDigest {
+            has_more: true,
+            ..RowsDigest::default()
+        };
+        let mut page = exchange(number, "SELECT a FROM k.t", ResponseDigest::Rows(rows));
+        page.request.page = number.checked_sub(1).map_or(Page::First, Page::After);
+        Job::new(TargetRequest {
+            exchange: Arc::new(page),
+            extent: Extent::Page,
+            purpose: Purpose::First,
+        })
+    }
+
+    #[test]
+    fn a_chain_of_pages_that_wait_ends_on_a_small_stack() {
+        let pages = TargetSettings::new(Vec::new(), DigestKey(1)).most_waiting as u64;
+        let (core, mut completed) = Core::new(TargetSettings::new(Vec::new(), DigestKey(1)));
+        for number in 0..pages {
+            assert!(core.pages().expect(number).is_empty());
+            if number > 0 {
+                assert!(matches!(
+                    core.pages().take(number - 1, page(number)),
+                    Found::Waiting
+                ));
+            }
+        }
+        let abandon = move || core.abandon(page(0), Skipped::ConnectionLost);
+        let small = thread::Builder::new().stack_size(64 << 10).spawn(abandon);
+        small.unwrap().join().unwrap();
+        for number in 0..pages {
+            let Completed { request, outcome } = completed.try_recv().unwrap();
+            assert_eq!(request.exchange.number, number);
+            let why = match number {
+                0 => Skipped::ConnectionLost,
+                _ => Skipped::UnknownPage,
+            };
+            assert_eq!(outcome, Outcome::Skipped(why));
+        }
+        assert!(completed.try_recv().is_err());
     }
 }
