@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cqlens_proto::{
     envelope::{Envelope, StreamId},
     error::EncodeError,
@@ -34,7 +33,7 @@ pub(super) fn envelope(
     let values: Vec<ValuesBuf> = statements.iter().map(values).collect::<Result<_, _>>()?;
     let request = match exchange.request.batch {
         Some(_) => batch(exchange, ids, &values, keyspace)?,
-        None => single(exchange, ids, &values, keyspace, job.paging_state.as_ref())?,
+        None => single(exchange, ids, &values, keyspace, job.paging_state.as_deref())?,
     };
     request.to_envelope(dialect, stream_id, &Extras::default())
 }
@@ -44,7 +43,7 @@ fn single<'a>(
     ids: &'a Ids,
     values: &'a [ValuesBuf],
     keyspace: Option<&'a str>,
-    paging_state: Option<&'a Bytes>,
+    paging_state: Option<&'a super::pages::PagingState>,
 ) -> Result<Request<'a>, EncodeError> {
     let request = &exchange.request;
     let ([statement], [values], [prepared]) = (&*request.statements, values, &**ids) else {
@@ -55,7 +54,7 @@ fn single<'a>(
     let parameters = QueryParameters {
         values: values.values(),
         page_size: request.page_size,
-        paging_state: paging_state.map(|state| PagingState(state)),
+        paging_state: paging_state.map(|state| PagingState(state.bytes())),
         serial_consistency: request.serial_consistency,
         timestamp: timestamp(exchange),
         // The keyspace of a prepared statement is PREPARE's.

@@ -1,10 +1,8 @@
 //! A request on its way.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
-use super::{Extent, Purpose, TargetRequest};
+use super::{Extent, Purpose, TargetRequest, pages::PagingState};
 use crate::{
     digest::{ResponseDigest, RowsDigester},
     exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent},
@@ -15,7 +13,7 @@ use crate::{
 pub(super) struct Job {
     pub(super) request: TargetRequest,
     /// Where its page begins, as this cluster has said.
-    pub(super) paging_state: Option<Bytes>,
+    pub(super) paging_state: Option<Arc<PagingState>>,
     /// UNPREPARED responses so far.
     pub(super) unprepared: u8,
     /// The pages before, where all are asked for.

@@ -379,10 +379,7 @@ impl<'c> Pipeline<'c> {
     }
 
     fn heard_rows(&mut self, mut job: Job, latency: Duration, rows: &Rows<'_>) {
-        let paging_state = rows
-            .metadata
-            .paging_state
-            .map(|state| Bytes::copy_from_slice(state.0));
+        let paging_state = rows.metadata.paging_state.map(|state| state.0);
         let key = self.core.settings.digest_key;
         if job.request.extent == Extent::Page {
             let mut digester = RowsDigester::new(key);
@@ -404,9 +401,16 @@ impl<'c> Pipeline<'c> {
         pages.digester.add(rows, &mut self.types);
         pages.latency += latency;
         pages.count += 1;
-        if paging_state.is_some() && pages.count < MOST_PAGES {
-            job.paging_state = paging_state;
-            return self.ready.push_back(job);
+        if let Some(state) = paging_state
+            && pages.count < MOST_PAGES
+        {
+            // Not both at once: the one before has done its part.
+            job.paging_state = None;
+            job.paging_state = self.core.pages().hold(state);
+            return match job.paging_state {
+                Some(_) => self.ready.push_back(job),
+                None => self.leave_out(job, Skipped::UnknownPage),
+            };
         }
         if let Some(pages) = job.pages.take() {
             self.answer(
@@ -442,7 +446,7 @@ impl<'c> Pipeline<'c> {
         }
     }
 
-    fn answer(&mut self, job: Job, response: ResponseDigest, latency: Duration, paging_state: Option<Bytes>) {
+    fn answer(&mut self, job: Job, response: ResponseDigest, latency: Duration, paging_state: Option<&[u8]>) {
         self.status.done();
         let waiting = match job.expects_page() {
             true => self.core.pages().came(job.request.exchange.number, paging_state),

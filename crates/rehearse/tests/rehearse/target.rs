@@ -366,6 +366,38 @@ async fn nonsense_in_place_of_a_response_loses_the_connection() {
     );
 }
 
+/// A page without rows, with that paging state, for the stream id 0.
+fn page_with_state(bytes: u16) -> Vec<u8> {
+    let mut body = vec![0, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0, 1];
+    body.extend(u32::from(bytes).to_be_bytes());
+    body.resize(body.len() + usize::from(bytes), b's');
+    body.extend([0; 4]);
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    [&[0x84, 0, 0, 0, 8][..], &length, &body].concat()
+}
+
+#[tokio::test]
+async fn a_read_whose_paging_states_are_too_long_is_not_read_on() {
+    let address = peer(async |socket| ready_then(socket, &page_with_state(10_000)).await).await;
+    let mut target = Target::open(TargetSettings {
+        highest_version: Version::V4,
+        ..settings(address)
+    });
+    let read = RecordedRequest {
+        keyspace: None,
+        ..request(RecordedStatement {
+            is_prepared: false,
+            ..prepared("SELECT v FROM k.t", Vec::new())
+        })
+    };
+    let whole = TargetRequest {
+        extent: Extent::Whole,
+        ..page(&exchange(1, read, false))
+    };
+    let told = outcome(&mut target, whole).await;
+    assert_eq!(told, Outcome::Skipped(Skipped::UnknownPage));
+}
+
 #[tokio::test]
 async fn a_target_that_comes_back_is_asked_again() {
     let address = {
