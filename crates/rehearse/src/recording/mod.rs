@@ -11,6 +11,7 @@ mod bare;
 mod folder;
 mod format;
 mod hidden;
+mod kept;
 mod reader;
 mod recorder;
 mod value_line;
@@ -18,6 +19,7 @@ mod writer;
 
 pub use folder::{ENDING, Limits, SNAPSHOTS, is_recording, make as make_folder};
 pub use format::{End, FORMAT, Header, RecordedValues};
-pub use reader::{Fault, ReadingLimits, RecordingError, RecordingReader, Statement};
+pub use kept::ReadingLimits;
+pub use reader::{Fault, RecordingError, RecordingReader, Statement};
 pub use recorder::{Recorder, RecorderCounts};
 pub use writer::{RecordingWriter, Settings};
