@@ -7,6 +7,14 @@ use cqlens_proto::message::{ColumnSpec, ColumnSpecs};
 /// Name and type of each column as CQL has them.
 pub type ColumnTypes = Arc<[(String, String)]>;
 
+/// What they take up, about.
+pub(crate) fn weight(types: &[(String, String)]) -> usize {
+    let of_column = |(name, column_type): &(String, String)| {
+        name.len() + column_type.len() + size_of::<(String, String)>()
+    };
+    types.iter().map(of_column).sum()
+}
+
 /// Those that were made before, by how they stand in a response: looked up without a copy.
 #[derive(Debug, Default)]
 pub struct ColumnTypesCache {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use cqlens_proto::message::{QueryResult, Response, Rows};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::column_types::{ColumnTypes, ColumnTypesCache};
+use crate::column_types::{self, ColumnTypes, ColumnTypesCache};
 
 /// The key of a recording's digests: those of two keys cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,11 +79,7 @@ impl ResponseDigest {
 impl RowsDigest {
     /// What it takes up, about, were its column types its own.
     pub(crate) fn weight(&self) -> usize {
-        let types = self.column_types.iter().flat_map(|types| types.iter());
-        let of_column = |(name, column_type): &(String, String)| {
-            name.len() + column_type.len() + size_of::<(String, String)>()
-        };
-        let types: usize = types.map(of_column).sum();
+        let types = self.column_types.as_deref().map_or(0, column_types::weight);
         size_of::<ResponseDigest>() + size_of::<u128>() * self.columns.len() + types
     }
 

@@ -123,3 +123,72 @@ pub enum Effect {
     /// Changes the schema, roles or permissions, or truncates.
     Definition,
 }
+
+impl RecordedExchange {
+    /// What it takes up, about, were all its texts its own: whoever keeps it counts the same.
+    pub fn weight(&self) -> usize {
+        let request = &self.request;
+        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let statements = request.statements.iter().map(RecordedStatement::weight);
+        size_of::<Self>()
+            + text(&request.keyspace)
+            + text(&request.pattern)
+            + self.response.weight()
+            + statements.sum::<usize>()
+    }
+}
+
+impl RecordedStatement {
+    fn weight(&self) -> usize {
+        const EACH: usize = 64;
+        let of_value = |value: &RecordedValue| {
+            let content = match &value.content {
+                ValueContent::Bytes(bytes) => bytes.len(),
+                ValueContent::Hashed { .. } | ValueContent::Null | ValueContent::NotSet => 0,
+            };
+            EACH + content + value.name.as_ref().map_or(0, |name| name.len())
+        };
+        EACH + self.cql.len() + self.values.iter().map(of_value).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{digest::RowsDigest, testing};
+
+    #[test]
+    fn every_text_of_an_exchange_counts() {
+        const LONG: usize = 1 << 20;
+        let long = || "a".repeat(LONG);
+        let small = || testing::exchange(1, "SELECT", ResponseDigest::Missing);
+        let value = |name: Option<Box<str>>, content| RecordedValue { name, content };
+        let mut all = Vec::new();
+        let mut add = |change: &dyn Fn(&mut RecordedExchange)| {
+            let mut exchange = small();
+            change(&mut exchange);
+            all.push(exchange.weight());
+        };
+        add(&|exchange| exchange.request.statements[0].cql = long().into());
+        add(&|exchange| exchange.request.keyspace = Some(long().into()));
+        add(&|exchange| exchange.request.pattern = Some(long().into()));
+        add(&|exchange| {
+            let content = ValueContent::Bytes(long().into());
+            exchange.request.statements[0].values = vec![value(None, content)];
+        });
+        add(&|exchange| {
+            let named = value(Some(long().into()), ValueContent::Null);
+            exchange.request.statements[0].values = vec![named];
+        });
+        add(&|exchange| {
+            exchange.response = ResponseDigest::Rows(RowsDigest {
+                column_types: Some([(long(), "int".to_owned())].into()),
+                ..RowsDigest::default()
+            });
+        });
+        let small = small().weight();
+        for weight in all {
+            assert!((LONG..LONG + 2 * small).contains(&weight), "{weight}");
+        }
+    }
+}

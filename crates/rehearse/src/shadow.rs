@@ -30,7 +30,7 @@ use crate::{
     rehearsal::{First, Rehearsal, RehearsalSettings, is_sampled},
     skipped::Skipped,
     statement::StatementCache,
-    target::{Target, TargetSettings, weight},
+    target::{Target, TargetSettings},
 };
 
 /// How live traffic is copied.
@@ -179,7 +179,7 @@ impl TakeExchange for Shadow {
             shared.not_sampled.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let bytes = weight(exchange);
+        let bytes = exchange.weight();
         if shared.waiting_bytes.try_take(bytes) {
             let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
             let sent = |sender: &Sender<_>| sender.try_send(Arc::clone(exchange)).is_ok();
@@ -285,7 +285,7 @@ impl ShadowThread {
 
     /// Sends an exchange, or counts why not.
     fn consider(&mut self, exchange: Arc<RecordedExchange>) {
-        self.shared.waiting_bytes.give_back(weight(&exchange));
+        self.shared.waiting_bytes.give_back(exchange.weight());
         match self.refusal(&exchange) {
             Some(why) => self.rehearsal.leave_out(&exchange, why),
             None => {

@@ -23,7 +23,7 @@ use cqlens_rehearse::{
     rehearsal::{First, Rehearsal},
     rename::Renames,
     replay::{ReplayProgress, ReplaySettings, replay},
-    target::{Target, TargetSettings, weight},
+    target::{Target, TargetSettings},
 };
 use cqlens_report::{ReplayEnd, ReplayPace};
 use progress::ProgressLine;
@@ -202,7 +202,7 @@ fn read(
             // Digests of two keys cannot be compared.
             exchange.response = ResponseDigest::Missing;
         }
-        bytes += weight(&exchange);
+        bytes += exchange.weight();
         piece.push(exchange);
         let is_full = piece.len() == PIECE || bytes > PIECE_BYTES;
         if is_full {

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use super::{Difference, ExcludedColumns, NotCompared, Terms, Verdict, compare};
-use crate::{
-    digest::ResponseDigest,
-    exchange::RecordedExchange,
-    target::{Extent, weight},
-};
+use crate::{digest::ResponseDigest, exchange::RecordedExchange, target::Extent};
 
 /// A difference that has to be looked at again.
 #[derive(Debug, Clone)]
@@ -48,7 +44,7 @@ const CONFIRMATIONS: u8 = 2;
 impl PendingDifference {
     /// What it takes up, about: the responses that come when both are asked again are as long.
     pub(crate) fn weight(&self) -> usize {
-        weight(&self.exchange) + 2 * (self.expected.weight() + self.actual.weight())
+        self.exchange.weight() + 2 * (self.expected.weight() + self.actual.weight())
     }
 
     /// A difference between what was recorded and what the other cluster has answered. The terms are those for

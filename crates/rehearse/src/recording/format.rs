@@ -37,6 +37,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// What it takes up, about.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + self.format.len() + self.cqlens.len() + self.source.len()
+    }
+
     /// The key of the digests, if it was written.
     pub fn digest_key(&self) -> Option<DigestKey> {
         self.digest_key.map(|key| DigestKey(key.0))
@@ -63,6 +68,15 @@ pub struct End {
     /// Files that have gone since the recording began, because it was too large or they were too old.
     #[serde(default)]
     pub files_removed: u64,
+}
+
+impl End {
+    /// What it takes up, about.
+    pub(super) fn weight(&self) -> usize {
+        const EACH: usize = 64;
+        let reasons = self.left_out.keys().map(|why| EACH + why.len());
+        size_of::<Self>() + reasons.sum::<usize>()
+    }
 }
 
 /// Any line after the first: its first member says which.

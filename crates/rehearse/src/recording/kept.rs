@@ -13,8 +13,8 @@ use std::{
 pub struct ReadingLimits {
     /// Bytes of a line. One that is longer is none of ours: the audit keeps no request as long.
     pub line: u64,
-    /// Bytes of the lines with the texts and columns that exchanges refer to, and of the next exchange of each run;
-    /// also of the distinct texts of [`RecordingReader::statements`](super::RecordingReader::statements).
+    /// Bytes of the texts and columns that exchanges refer to, of the next exchange of each run, and of the first and
+    /// last lines of files; also of the distinct texts of [`RecordingReader::statements`](super::RecordingReader::statements).
     pub texts: usize,
 }
 
@@ -29,6 +29,9 @@ impl Default for ReadingLimits {
 
 /// As many as a writer numbers, and more.
 pub(super) const MOST_NUMBERED: usize = 1 << 17;
+
+/// Bytes of a file's first line, and of its last: names and counts.
+pub(super) const MOST_SHORT: usize = 64 << 10;
 
 /// How much the files that are being read keep together.
 pub(super) struct Kept {
@@ -62,7 +65,7 @@ impl Kept {
 /// What exchanges refer to by number.
 pub(super) struct Numbered<T> {
     pub(super) all: Vec<T>,
-    /// Of the lines.
+    /// Of all of them.
     bytes: usize,
     kept: Arc<Kept>,
 }
@@ -86,7 +89,7 @@ impl<T> Numbered<T> {
             return Err(format!("number {id} is out of order"));
         }
         if !self.kept.take(bytes) {
-            return Err("the texts of its statements are too long together".to_owned());
+            return Err("the texts of its statements, or their columns, are too long together".to_owned());
         }
         self.bytes += bytes;
         self.all.push(one);

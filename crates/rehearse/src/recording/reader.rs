@@ -17,14 +17,13 @@ use flate2::bufread::MultiGzDecoder;
 use super::{
     folder,
     format::{End, FORMAT, Header, Line, RecordedValues},
-    kept::{Kept, MOST_NUMBERED, Numbered, ReadingLimits},
+    kept::{Kept, MOST_NUMBERED, MOST_SHORT, Numbered, ReadingLimits},
 };
 use crate::{
-    column_types::ColumnTypes,
+    column_types::{self, ColumnTypes},
     digest::DigestKey,
     exchange::{Page, RecordedExchange},
     left_out::LeftOut,
-    target::weight,
 };
 
 /// Why a recording cannot be read.
@@ -55,6 +54,21 @@ pub struct Fault {
     pub reason: String,
 }
 
+impl Fault {
+    /// Bytes of a reason; the rest is cut. It may quote the file, at any length.
+    const LONGEST: usize = 500;
+
+    fn new(path: &Path, reason: impl Into<String>) -> Self {
+        let (path, mut reason) = (path.to_owned(), reason.into());
+        if reason.len() > Self::LONGEST {
+            reason.truncate(reason.floor_char_boundary(Self::LONGEST));
+            reason.push('…');
+            reason.shrink_to_fit();
+        }
+        Self { path, reason }
+    }
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}: {}", self.path.display(), self.reason)
@@ -68,6 +82,14 @@ pub struct Statement {
     pub keyspace: Option<Arc<str>>,
     /// The text.
     pub cql: Arc<str>,
+}
+
+impl Statement {
+    /// What it takes up, about, were its keyspace its own.
+    fn weight(&self) -> usize {
+        let keyspace = self.keyspace.as_ref().map_or(0, |keyspace| keyspace.len());
+        size_of::<Self>() + self.cql.len() + keyspace
+    }
 }
 
 /// Exchanges of a recording: of each run in the order in which they were written, which is that of their
@@ -126,8 +148,14 @@ impl RecordingReader {
         };
         let mut by_run = BTreeMap::new();
         for path in files {
-            match Lines::open(&path, &Arc::default(), &kept) {
-                Ok((header, _)) => {
+            let header = Lines::open(&path, &Arc::default(), &kept).map(|(header, _)| header);
+            match header {
+                Ok(header) if !kept.take(header.weight()) => {
+                    reader
+                        .faults
+                        .push(Fault::new(&path, "it is one of too many files"));
+                }
+                Ok(header) => {
                     reader.bytes += std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
                     let next = by_run.len();
                     let run = *by_run.entry(header.run.0).or_insert(next);
@@ -138,7 +166,7 @@ impl RecordingReader {
                     reader.runs[run].files.push(path);
                     reader.headers.push(header);
                 }
-                Err(reason) => reader.faults.push(Fault { path, reason }),
+                Err(reason) => reader.faults.push(Fault::new(&path, reason)),
             }
         }
         if reader.runs.is_empty() {
@@ -218,7 +246,7 @@ impl RecordingReader {
                 if seen.contains(&statement) {
                     continue;
                 }
-                bytes += statement.cql.len();
+                bytes += statement.weight();
                 if seen.len() >= MOST_NUMBERED || bytes > reader.limits.texts {
                     reader.faults.push(too_many_texts(&reader.path, reader.limits));
                     return (statements, reader.faults);
@@ -278,27 +306,25 @@ impl Run {
                         self.key = header.digest_key();
                         self.lines = Some(lines);
                     }
-                    Err(reason) => faults.push(Fault { path, reason }),
+                    Err(reason) => faults.push(Fault::new(&path, reason)),
                 }
                 continue;
             };
             match lines.exchange(ends) {
                 Ok(Some(exchange)) => {
                     lines.forget_line();
-                    let bytes = weight(&exchange);
+                    let bytes = exchange.weight();
                     if self.kept.take(bytes) {
                         self.next_bytes = bytes;
                         self.next = Some(numbered_from(self.base, exchange));
                     } else {
-                        let (path, reason) = (lines.path.clone(), "its requests are too long".to_owned());
-                        faults.push(Fault { path, reason });
+                        faults.push(Fault::new(&lines.path, "its requests are too long"));
                         self.lines = None;
                     }
                 }
                 Ok(None) => self.lines = None,
                 Err(reason) => {
-                    let path = lines.path.clone();
-                    faults.push(Fault { path, reason });
+                    faults.push(Fault::new(&lines.path, reason));
                     self.lines = None;
                 }
             }
@@ -372,18 +398,17 @@ impl Lines {
             has_ended: false,
             kept: Arc::clone(kept),
         };
-        if !lines.read_line()? {
+        if !lines.read_line(kept.limits.line.min(MOST_SHORT as u64))? {
             return Err("it contains no complete line".to_owned());
         }
         let header = header(&lines.line)?;
         Ok((header, lines))
     }
 
-    /// Reads a line, if a whole one is there.
-    fn read_line(&mut self) -> Result<bool, String> {
+    /// Reads a line of no more than so many bytes, if a whole one is there.
+    fn read_line(&mut self, most: u64) -> Result<bool, String> {
         let mut bytes = mem::take(&mut self.line).into_bytes();
         bytes.clear();
-        let most = self.kept.limits.line;
         let read = (&mut self.input).take(most).read_until(b'\n', &mut bytes);
         let is_cut = match read {
             Ok(_) => bytes.last() != Some(&b'\n'),
@@ -409,7 +434,7 @@ impl Lines {
 
     /// The next exchange of the file; none at its end.
     fn exchange(&mut self, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
-        while !self.has_ended && self.read_line()? {
+        while !self.has_ended && self.read_line(self.kept.limits.line)? {
             let line = mem::take(&mut self.line);
             let read = self.take_line(&line, ends);
             self.line = line;
@@ -442,10 +467,14 @@ impl Lines {
                 self.statements
                     .put(statement.statement, statement.cql.into(), line.len())?;
             }
-            Line::Columns(columns) => self
-                .columns
-                .put(columns.columns, columns.types.into(), line.len())?,
+            Line::Columns(columns) => {
+                let bytes = column_types::weight(&columns.types);
+                self.columns.put(columns.columns, columns.types.into(), bytes)?;
+            }
             Line::End(end) => {
+                if line.len() > MOST_SHORT || !self.kept.take(end.end.weight()) {
+                    return Err("its last line is too long".to_owned());
+                }
                 ends.push(end.end);
                 self.has_ended = true;
             }
@@ -456,13 +485,11 @@ impl Lines {
 }
 
 fn too_many_texts(path: &Path, limits: ReadingLimits) -> Fault {
-    Fault {
-        path: path.to_owned(),
-        reason: format!(
-            "it has more than {MOST_NUMBERED} distinct statements, or {} bytes of them: the rest is left out",
-            limits.texts
-        ),
-    }
+    let reason = format!(
+        "it has more than {MOST_NUMBERED} distinct statements, or {} bytes of them: the rest is left out",
+        limits.texts
+    );
+    Fault::new(path, reason)
 }
 
 fn header(line: &str) -> Result<Header, String> {

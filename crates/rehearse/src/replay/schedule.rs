@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{exchange::RecordedExchange, target::weight};
+use crate::exchange::RecordedExchange;
 
 /// How fast a recording is replayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,7 +154,7 @@ impl Schedule {
     /// Adds the next exchange of the recording.
     pub fn add(&mut self, exchange: Arc<RecordedExchange>) {
         self.read_up_to_us = self.read_up_to_us.max(responded_us(&exchange));
-        self.bytes += weight(&exchange);
+        self.bytes += exchange.weight();
         self.ahead.push(Reverse(Ahead(exchange)));
     }
 
@@ -188,7 +188,7 @@ impl Schedule {
                 let connection = self.connections.entry(due.exchange.connection).or_default();
                 connection.ready -= 1;
                 connection.send(&due.exchange);
-                self.bytes -= weight(&due.exchange);
+                self.bytes -= due.exchange.weight();
                 return Some(due);
             }
             let Reverse(Ahead(exchange)) = self.ahead.pop()?;
@@ -200,7 +200,7 @@ impl Schedule {
                 continue;
             }
             connection.send(&exchange);
-            self.bytes -= weight(&exchange);
+            self.bytes -= exchange.weight();
             return Some(Due {
                 at: next,
                 has_waited: false,

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Extent, Purpose, TargetRequest, pages::PagingState};
-use crate::{
-    digest::{ResponseDigest, RowsDigester},
-    exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent},
-};
+use crate::digest::{ResponseDigest, RowsDigester};
 
 /// A request on its way through queues and connections.
 #[derive(Debug)]
@@ -43,22 +40,4 @@ impl Job {
         let has_more = matches!(&self.request.exchange.response, ResponseDigest::Rows(rows) if rows.has_more);
         has_more && self.request.purpose == Purpose::First && self.request.extent == Extent::Page
     }
-}
-
-/// Bytes of a request's texts and values, and of what is around them, about.
-pub fn weight(exchange: &RecordedExchange) -> usize {
-    const EACH: usize = 64;
-    let of_value = |value: &RecordedValue| {
-        let content = match &value.content {
-            ValueContent::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        };
-        EACH + content + value.name.as_ref().map_or(0, |name| name.len())
-    };
-    let of_statement = |statement: &RecordedStatement| {
-        let values = statement.values.iter().map(of_value);
-        EACH + statement.cql.len() + values.sum::<usize>()
-    };
-    let statements = exchange.request.statements.iter().map(of_statement);
-    size_of::<RecordedExchange>() + statements.sum::<usize>()
 }

@@ -34,7 +34,6 @@ use cqlens_report::ConnectionCounts;
 use tokio::sync::mpsc;
 
 pub use self::discovery::ConnectTo;
-pub use self::job::weight;
 use self::{job::Job, pages::PagingStates, prepared::PreparedCache, routing::Routing, sets::Sets};
 use crate::{
     budget::{Share, separate},
@@ -57,7 +56,7 @@ pub struct TargetSettings {
     pub most_in_flight: usize,
     /// Requests that may wait for a response or for their turn.
     pub most_waiting: usize,
-    /// What may be kept: a quarter for the texts and values of these requests, a quarter for responses that have not
+    /// What may be kept: a quarter for these requests, a quarter for responses that have not
     /// come whole (a connection that goes beyond is closed), an eighth each for paging states and prepared statements.
     pub memory: Part,
     /// How to connect to the other nodes of the cluster; none means that requests go to the named ones alone.
@@ -195,7 +194,7 @@ impl Target {
     /// If too many wait: then nothing comes later.
     pub fn send(&self, request: TargetRequest) -> Result<(), Skipped> {
         let core = &self.core;
-        let bytes = weight(&request.exchange);
+        let bytes = request.exchange.weight();
         let settings = &core.settings;
         let is_full = core.waiting.load(Ordering::Relaxed) >= settings.most_waiting;
         if is_full || !core.waiting_bytes.try_take(bytes) {
@@ -243,7 +242,7 @@ impl Target {
     }
 
     fn received(&self, completed: &Completed) {
-        let bytes = weight(&completed.request.exchange);
+        let bytes = completed.request.exchange.weight();
         self.core.waiting.fetch_sub(1, Ordering::Relaxed);
         self.core.waiting_bytes.give_back(bytes);
     }

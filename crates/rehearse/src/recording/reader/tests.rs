@@ -22,22 +22,37 @@ const LIMITS: ReadingLimits = ReadingLimits {
     texts: 256 << 10,
 };
 
+/// A file with these lines after its header, which names a source and a run.
+fn write(to: File, source: &str, run: usize, lines: impl Iterator<Item = String>) {
+    let mut out = GzEncoder::new(to, Compression::fast());
+    writeln!(
+        out,
+        r#"{{"format":"{FORMAT}","cqlens":"0","source":"{source}","started":"2026-11-21T06:00:00Z","run":"{run:016x}","values":"clear"}}"#,
+    )
+    .unwrap();
+    lines.for_each(|line| writeln!(out, "{line}").unwrap());
+    out.finish().unwrap();
+}
+
 /// A recording with these lines after its header.
 fn recording(lines: impl Iterator<Item = String>) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new()
         .suffix(folder::ENDING)
         .tempfile()
         .unwrap();
-    let mut out = GzEncoder::new(file.reopen().unwrap(), Compression::fast());
-    writeln!(
-        out,
-        r#"{{"format":"{FORMAT}","cqlens":"0","source":"a","started":"2026-11-21T06:00:00Z","run":"{:016x}","values":"clear"}}"#,
-        1
-    )
-    .unwrap();
-    lines.for_each(|line| writeln!(out, "{line}").unwrap());
-    out.finish().unwrap();
+    write(file.reopen().unwrap(), "a", 1, lines);
     file
+}
+
+/// A recording of so many files, each with these lines after its header.
+fn recording_of_files(files: usize, source: &str, line: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for run in 0..files {
+        let path = folder.path().join(format!("{run}{}", folder::ENDING));
+        let file = File::create(path).unwrap();
+        write(file, source, run, [line.to_owned()].into_iter());
+    }
+    folder
 }
 
 fn text(id: usize, length: usize) -> String {
@@ -47,12 +62,12 @@ fn text(id: usize, length: usize) -> String {
 fn faults(file: &tempfile::NamedTempFile) -> String {
     let mut reader = RecordingReader::open_within(file.path(), LIMITS).unwrap();
     assert!(reader.next().is_none());
-    assert!(
-        reader
-            .runs
-            .iter()
-            .all(|run| run.kept.bytes.load(Ordering::Relaxed) == 0)
-    );
+    let header = reader.headers()[0].weight();
+    let mut kept = reader
+        .runs
+        .iter()
+        .map(|run| run.kept.bytes.load(Ordering::Relaxed));
+    assert!(kept.all(|kept| kept == header));
     let reasons = reader.faults().iter().map(|fault| fault.reason.clone());
     reasons.collect::<Vec<_>>().join("; ")
 }
@@ -95,6 +110,78 @@ fn texts_for_explain_are_limited_in_bytes() {
     let bytes: usize = statements.iter().map(|statement| statement.cql.len()).sum();
     assert!(bytes > LIMITS.texts / 2 && bytes <= LIMITS.texts, "{bytes}");
     assert!(faults[0].reason.contains("the rest is left out"), "{faults:?}");
+}
+
+#[test]
+fn keyspaces_of_texts_for_explain_count() {
+    let reads = (0..20).map(|number| {
+        let mut read = exchange(0, "SELECT", ResponseDigest::Missing);
+        read.request.keyspace = Some(format!("{number}{}", "k".repeat(32 << 10)).into());
+        line_of(&read)
+    });
+    let lines = [text(0, 1)].into_iter().chain(reads);
+    let file = recording(lines);
+    let reader = RecordingReader::open_within(file.path(), LIMITS).unwrap();
+    let (statements, faults) = reader.statements();
+    assert!((2..=7).contains(&statements.len()), "{}", statements.len());
+    assert!(faults[0].reason.contains("the rest is left out"), "{faults:?}");
+}
+
+#[test]
+fn columns_count_as_what_they_become() {
+    let columns = |columns: usize| {
+        let types = vec![r#"["",""]"#; columns].join(",");
+        recording([format!(r#"{{"columns":0,"types":[{types}]}}"#)].into_iter())
+    };
+    assert_eq!(faults(&columns(1_000)), "");
+    assert!(faults(&columns(8_000)).contains("too long together"));
+}
+
+#[test]
+fn headers_and_last_lines_are_short() {
+    let long = "a".repeat(MOST_SHORT);
+    let folder = recording_of_files(1, &long, "{}");
+    let unread = RecordingReader::open(folder.path());
+    assert!(unread.err().unwrap().to_string().contains("too long"));
+    let end = format!(r#"{{"end":{{"exchanges":0,"left_out":{{"{long}":1}}}}}}"#);
+    let file = recording([end].into_iter());
+    let mut reader = RecordingReader::open(file.path()).unwrap();
+    assert!(reader.next().is_none() && reader.ends().is_empty());
+    assert!(reader.faults()[0].reason.contains("too long"));
+}
+
+#[test]
+fn headers_and_last_lines_of_many_files_are_kept_up_to_a_number_of_bytes() {
+    let long = "a".repeat(30 << 10);
+    let folder = recording_of_files(20, &long, "{}");
+    let reader = RecordingReader::open_within(folder.path(), LIMITS).unwrap();
+    assert_eq!((reader.headers().len(), reader.faults().len()), (8, 12));
+    let end = format!(r#"{{"end":{{"exchanges":0,"left_out":{{"{long}":1}}}}}}"#);
+    let folder = recording_of_files(20, "a", &end);
+    let mut reader = RecordingReader::open_within(folder.path(), LIMITS).unwrap();
+    assert!(reader.next().is_none());
+    assert_eq!((reader.ends().len(), reader.faults().len()), (8, 12));
+}
+
+#[test]
+fn reasons_quote_no_more_than_a_little_of_a_file() {
+    let long = "a".repeat(32 << 10);
+    let read = line_of(&exchange(0, "SELECT", ResponseDigest::Missing));
+    let read = read.replace(r#""effect":"read""#, &format!(r#""effect":"{long}""#));
+    let reason = faults(&recording([text(0, 1), read].into_iter()));
+    assert!(
+        reason.contains("unknown variant") && reason.len() < 1_000,
+        "{reason}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut out = GzEncoder::new(file.reopen().unwrap(), Compression::fast());
+    writeln!(out, r#"{{"format":"cqlens.recording.{long}"}}"#).unwrap();
+    out.finish().unwrap();
+    let unread = RecordingReader::open(file.path()).err().unwrap().to_string();
+    assert!(
+        unread.contains("its format is") && unread.len() < 1_000,
+        "{unread}"
+    );
 }
 
 #[test]
