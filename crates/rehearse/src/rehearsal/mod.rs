@@ -75,7 +75,7 @@ impl Rehearsal {
             reads: WholeReads::within(memory),
             pairs: Pairs::default(),
             doubts: PendingDifferences::within(Share::of(memory, 8)),
-            writes: Writes::default(),
+            writes: Writes::within(Share::of(memory, 16)),
             settings,
         }
     }

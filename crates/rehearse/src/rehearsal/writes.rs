@@ -4,12 +4,16 @@ use std::collections::HashMap;
 
 use tokio::time::Instant;
 
+use crate::budget::Share;
+
 /// The last writes of tables, by `keyspace.table`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writes {
     tables: HashMap<Box<str>, LastWrites>,
     /// Of tables for which there was no room.
     others: LastWrites,
+    /// Of the names, which clients make up at any length.
+    share: Share,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -24,11 +28,23 @@ struct LastWrites {
 
 impl Writes {
     const MOST_TABLES: usize = 10_000;
+    /// Of a table beside its name.
+    const EACH: usize = 128;
+
+    /// None yet; of these bytes.
+    pub(super) fn within(share: Share) -> Self {
+        Self {
+            tables: HashMap::new(),
+            others: LastWrites::default(),
+            share,
+        }
+    }
 
     /// A write of a client at `at_us`.
     pub(super) fn note(&mut self, tables: Vec<Box<str>>, at_us: i64, is_sent: bool, now: Instant) {
         for table in tables {
-            let has_room = self.tables.len() < Self::MOST_TABLES || self.tables.contains_key(&table);
+            let has_room = self.tables.contains_key(&table)
+                || self.tables.len() < Self::MOST_TABLES && self.share.try_take(Self::EACH + table.len());
             let last = if has_room {
                 self.tables.entry(table).or_default()
             } else {
@@ -77,5 +93,31 @@ impl Writes {
 
     fn last(&self, table: &str) -> impl Iterator<Item = &LastWrites> {
         self.tables.get(table).into_iter().chain([&self.others])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cqlens_capture::memory::Part;
+
+    use super::*;
+
+    #[test]
+    fn names_of_tables_are_kept_up_to_a_number_of_bytes() {
+        let part = Part::new("rehearsal", 64 << 20);
+        let mut writes = Writes::within(Share::of(&part, 16));
+        let table = |number: u32| format!("k.{number}{}", "t".repeat(60 << 10)).into_boxed_str();
+        let now = Instant::now();
+        for number in 0..200 {
+            writes.note(vec![table(number)], 1, false, now);
+        }
+        let kept: usize = writes.tables.keys().map(|name| name.len()).sum();
+        assert!((3 << 20..=4 << 20).contains(&kept), "{kept}");
+        assert!(part.used() >= kept && part.evicted() > 0);
+        // Of those that there was no room for it is known that there was one.
+        assert!((0..200).all(|number| writes.unsent_before(&table(number), 2)));
+        let evicted = part.evicted();
+        writes.note(vec![table(0)], 3, false, now);
+        assert_eq!(part.evicted(), evicted);
     }
 }
