@@ -241,7 +241,7 @@ pub struct Placement {
 
 impl Placement {
     /// What it takes up.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let ranges = self.tokens.capacity() * (size_of::<i64>() + size_of::<usize>());
         size_of::<Self>() + ranges + self.replicas.capacity() * size_of::<u16>()
     }

@@ -6,7 +6,10 @@ mod settle;
 mod tally;
 mod whole_read;
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+};
 
 use cqlens_proto::message::ErrorCode;
 pub use cqlens_report::{
@@ -118,8 +121,9 @@ fn compare_rows(
         .map(|(place, _)| {
             names
                 .and_then(|names| names.get(place))
-                .map_or(format!("#{place}"), |name| name.0.clone())
+                .map_or(format!("#{place}"), |name| cut(&name.0, LONGEST_NAME))
         })
+        .take(MOST_LISTED)
         .collect();
     // Cells that have changed places between rows: each column has the same ones.
     if differing.is_empty() && !left_out.is_empty() {
@@ -169,44 +173,58 @@ fn compare_columns(expected: &RowsDigest, actual: &RowsDigest) -> Option<Differe
     if first == second {
         return None;
     }
-    let only_names = |columns: &Names| columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    let (first_names, second_names) = (only_names(first), only_names(second));
-    if first_names != second_names {
-        let missing = first_names.iter().filter(|name| !second_names.contains(name));
-        let added = second_names.iter().filter(|name| !first_names.contains(name));
+    let only_names = |columns| Names::iter(columns).map(|(name, _)| name.as_str());
+    if !only_names(first).eq(only_names(second)) {
+        let [before, after] = [first, second].map(|columns| only_names(columns).collect::<HashSet<_>>());
+        let missing = only_names(first).filter(|name| !after.contains(name));
+        let added = only_names(second).filter(|name| !before.contains(name));
         return Some(Difference {
             kind: DifferenceKind::Columns,
-            expected: list(&first_names),
-            actual: list(&second_names),
-            columns: missing.chain(added).cloned().collect(),
+            expected: list(only_names(first)),
+            actual: list(only_names(second)),
+            columns: columns(missing.chain(added)),
         });
     }
-    let other = first
-        .iter()
-        .zip(second.iter())
-        .filter(|(first, second)| first.1 != second.1);
+    let pairs = first.iter().zip(second.iter());
+    let other: Vec<_> = pairs.filter(|(first, second)| first.1 != second.1).collect();
     let described = |(name, column_type): &(String, String)| format!("{name} {column_type}");
-    let (mut before, mut after, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-    for (first, second) in other {
-        before.push(described(first));
-        after.push(described(second));
-        columns.push(first.0.clone());
-    }
     Some(Difference {
         kind: DifferenceKind::Types,
-        expected: list(&before),
-        actual: list(&after),
-        columns,
+        expected: list(other.iter().map(|(first, _)| described(first))),
+        actual: list(other.iter().map(|(_, second)| described(second))),
+        columns: columns(other.iter().map(|(first, _)| first.0.as_str())),
     })
 }
 
-/// Longer lists are cut: tables have hundreds of columns.
+/// Longer lists are cut: tables have hundreds of columns, and clusters give names of any number and length.
 const MOST_LISTED: usize = 20;
+/// Bytes of a name, with its type, that is listed.
+const LONGEST_NAME: usize = 64;
 
-fn list(names: &[String]) -> String {
-    match names.get(..MOST_LISTED) {
-        Some(first) if names.len() > MOST_LISTED => format!("{}, … ({})", first.join(", "), names.len()),
-        _ => names.join(", "),
+fn columns<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let names = names.take(MOST_LISTED);
+    names.map(|name| cut(name, LONGEST_NAME)).collect()
+}
+
+fn list(names: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let (mut listed, mut count) = (Vec::new(), 0);
+    for name in names {
+        count += 1;
+        if count <= MOST_LISTED {
+            listed.push(cut(name.as_ref(), LONGEST_NAME));
+        }
+    }
+    match count > MOST_LISTED {
+        true => format!("{}, … ({count})", listed.join(", ")),
+        false => listed.join(", "),
+    }
+}
+
+/// No more than so many bytes of a text.
+fn cut(text: &str, most: usize) -> String {
+    match text.len() <= most {
+        true => text.to_owned(),
+        false => format!("{}…", &text[..text.floor_char_boundary(most)]),
     }
 }
 
@@ -344,6 +362,40 @@ mod tests {
             Some(DifferenceKind::Columns),
             "their number is known"
         );
+    }
+
+    #[test]
+    fn of_many_or_long_columns_a_few_are_named() {
+        let named = |start: &str| {
+            let columns = (0..5_000).map(|number| {
+                let name = format!("{start}{number}{}", "c".repeat(5_000));
+                (name, format!("frozen<{}>", "t".repeat(5_000)))
+            });
+            ResponseDigest::Rows(RowsDigest {
+                column_types: Some(columns.collect()),
+                ..rows(1, 1, [1, 2])
+            })
+        };
+        let mut other_types = named("a");
+        if let ResponseDigest::Rows(rows) = &mut other_types {
+            let types = rows.column_types.iter().flat_map(|types| types.iter());
+            let with_type = |(name, _): &(String, String)| (name.clone(), "int".to_owned());
+            rows.column_types = Some(types.map(with_type).collect());
+        }
+        for (other, kind) in [
+            (named("b"), DifferenceKind::Columns),
+            (other_types, DifferenceKind::Types),
+        ] {
+            let verdict = compare(&named("a"), &other, &ORDERED, &ExcludedColumns::new());
+            let Verdict::Differs(difference) = verdict else {
+                unreachable!()
+            };
+            assert_eq!((difference.kind, difference.columns.len()), (kind, MOST_LISTED));
+            let columns: usize = difference.columns.iter().map(String::len).sum();
+            let bytes = columns + difference.expected.len() + difference.actual.len();
+            assert!(bytes < Tally::OF_EXAMPLE, "{bytes}");
+            assert!(difference.expected.ends_with("(5000)"), "{}", difference.expected);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use cqlens_capture::memory::Part;
 use cqlens_report::{AskedTwice, DifferenceExample};
 
-use super::{DifferenceKind, Latencies, NotCompared};
+use super::{DifferenceKind, Latencies, NotCompared, cut};
 use crate::{
     budget::Share,
     skipped::{Skipped, SkippedCounts},
@@ -81,6 +81,8 @@ impl Tally {
     const MOST_PATTERNS: usize = 2_000;
     /// Of a pattern beside its texts: its latencies.
     const EACH: usize = 20 << 10;
+    /// And the example of a difference.
+    pub(super) const OF_EXAMPLE: usize = 6 << 10;
     /// Bytes of a shape that is shown; the rest is cut.
     const LONGEST_SHAPE: usize = 8 << 10;
 
@@ -102,14 +104,14 @@ impl Tally {
         if let Some(known) = self.patterns.get_mut(pattern) {
             return known.count(counted);
         }
-        let bytes = Self::EACH + pattern.len() + Self::LONGEST_SHAPE;
+        let bytes = Self::EACH + Self::OF_EXAMPLE + pattern.len() + Self::LONGEST_SHAPE;
         let has_room = self.patterns.len() < Self::MOST_PATTERNS
             && self.share.as_ref().is_none_or(|share| share.try_take(bytes));
         if !has_room {
             return self.others.get_or_insert_default().count(counted);
         }
         let (shape, keyspace) = describe();
-        let shape = cut(shape, Self::LONGEST_SHAPE);
+        let shape = shortened(shape, Self::LONGEST_SHAPE);
         let mut new = PatternTally {
             shape,
             keyspace,
@@ -163,10 +165,10 @@ impl Tally {
 }
 
 /// A shape with no more than so many bytes.
-fn cut(shape: Arc<str>, most: usize) -> Arc<str> {
+fn shortened(shape: Arc<str>, most: usize) -> Arc<str> {
     match shape.len() <= most {
         true => shape,
-        false => format!("{}…", &shape[..shape.floor_char_boundary(most)]).into(),
+        false => cut(&shape, most).into(),
     }
 }
 

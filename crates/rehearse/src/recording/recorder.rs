@@ -17,7 +17,7 @@ use cqlens_capture::{memory::Part, pulse::Pulse};
 use super::writer::RecordingWriter;
 use crate::{
     budget::Share,
-    exchange::{RecordedExchange, RecordedStatement, ValueContent},
+    exchange::RecordedExchange,
     left_out::{LeftOut, LeftOutCounts},
     observe::TakeExchange,
 };
@@ -155,7 +155,7 @@ impl TakeExchange for Recorder {
     }
 
     fn take(&self, exchange: &Arc<RecordedExchange>) {
-        let bytes = weight(exchange);
+        let bytes = exchange.weight();
         let waiting = &self.counts.waiting_bytes;
         let sender = lock(&self.sender);
         let Some(sender) = &*sender else { return };
@@ -192,31 +192,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an exchange takes up while it waits, about.
-fn weight(exchange: &RecordedExchange) -> usize {
-    const EACH: usize = 512;
-    const VALUE: usize = 64;
-    let of_statement = |statement: &RecordedStatement| {
-        let values = statement.values.iter().map(|value| match &value.content {
-            ValueContent::Bytes(bytes) => VALUE + bytes.len(),
-            _ => VALUE,
-        });
-        // The text of a prepared statement is shared.
-        let text = if statement.is_prepared {
-            0
-        } else {
-            statement.cql.len()
-        };
-        VALUE + text + values.sum::<usize>()
-    };
-    EACH + exchange
-        .request
-        .statements
-        .iter()
-        .map(of_statement)
-        .sum::<usize>()
-}
-
 /// The thread.
 struct RecorderThread {
     queue: Receiver<Arc<RecordedExchange>>,
@@ -251,7 +226,7 @@ impl RecorderThread {
     }
 
     fn write(&mut self, exchange: &Arc<RecordedExchange>) {
-        self.counts.waiting_bytes.give_back(weight(exchange));
+        self.counts.waiting_bytes.give_back(exchange.weight());
         if self.failed_at.is_some_and(|at| at.elapsed() < TRY_AGAIN) {
             return self.left_out.add(LeftOut::NotWritten, 1);
         }

@@ -17,6 +17,7 @@ use super::{
     routing::Routing,
     sets::{Sets, TargetNode},
 };
+use crate::budget::Share;
 
 /// How to connect to a node that the cluster names; none for one that is not to be connected to.
 #[derive(Clone)]
@@ -39,6 +40,8 @@ impl fmt::Debug for ConnectTo {
 const MOST_NODES: usize = 100;
 /// Bytes of one placement: a hundred nodes with 256 tokens each take a tenth of it.
 const MOST_PLACEMENT: usize = 8 << 20;
+/// Of a keyspace beside its name.
+const EACH: usize = 64;
 /// Ways of replication; keyspaces with the same one share a placement.
 const MOST_PLACEMENTS: usize = 16;
 
@@ -57,7 +60,8 @@ pub(super) async fn follow(core: Weak<Core>, sets: Weak<Sets>, connect_to: Conne
             Ok(reading) => {
                 let named: Vec<_> = nodes.iter().filter(|node| node.is_named).collect();
                 let found = reading.nodes(asked, &named, &connect_to).await;
-                strong.set_routing(reading.routing(&found));
+                let share = Share::of(&strong.settings.memory, 8);
+                strong.set_routing(reading.routing(&found, share));
                 open.use_nodes(&strong, found.into_iter().flatten());
             }
             Err(error) => {
@@ -165,7 +169,8 @@ impl Reading {
         found
     }
 
-    fn routing(&self, nodes: &[Option<TargetNode>]) -> Routing {
+    /// Which node holds what, as far as there is room for it.
+    fn routing(&self, nodes: &[Option<TargetNode>], share: Share) -> Routing {
         let addresses = nodes
             .iter()
             .map(|node| node.as_ref().map(|node| Arc::clone(&node.address)));
@@ -177,16 +182,23 @@ impl Reading {
                 continue;
             }
             let placement = placements.entry(replication).or_insert_with(|| {
-                let placement = ring.as_ref()?.place(replication, MOST_PLACEMENT)?;
+                let ring = ring.as_ref().filter(|_| *replication != Replication::Unknown)?;
+                let room = share.limit().saturating_sub(share.used());
+                let placement = ring.place(replication, room.min(MOST_PLACEMENT));
+                share.count_evicted(usize::from(placement.is_none()));
+                let placement = placement.filter(|placement| share.try_take(placement.bytes()))?;
                 Some(Arc::new(placement))
             });
-            if let Some(placement) = placement {
+            if let Some(placement) = placement
+                && share.try_take(EACH + keyspace.len())
+            {
                 by_keyspace.insert(keyspace.as_str().into(), Arc::clone(placement));
             }
         }
         Routing {
             by_keyspace,
             addresses: addresses.collect(),
+            _share: Some(share),
         }
     }
 }
@@ -196,4 +208,45 @@ async fn only_address(node: &TargetNode) -> Option<SocketAddr> {
     let mut addresses = lookup_host(&*node.address).await.ok()?;
     let first = addresses.next()?;
     addresses.all(|other| other == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use cqlens_capture::memory::Part;
+
+    use super::*;
+
+    #[test]
+    fn placements_are_kept_up_to_a_number_of_bytes() {
+        let part = Part::new("rehearsal", 64 << 20);
+        let node = Node {
+            tokens: (0..60_000).collect(),
+            ..Node::default()
+        };
+        let replications = (0..16).map(|factor| (format!("k{factor}"), Replication::Simple(factor)));
+        let reading = Reading {
+            cluster: ClusterState {
+                partitioner: Some("Murmur3Partitioner".to_owned()),
+                nodes: vec![node],
+                ..ClusterState::default()
+            },
+            replications: replications.collect(),
+        };
+        let routing = reading.routing(&[], Share::of(&part, 8));
+        let kept: usize = routing
+            .by_keyspace
+            .values()
+            .map(|placement| placement.bytes())
+            .sum();
+        assert!(kept > 4 << 20 && kept <= 8 << 20, "{kept}");
+        assert!(part.used() >= kept && part.used() <= 8 << 20 && part.evicted() > 0);
+        drop(routing);
+        assert_eq!(part.used(), 0);
+        let long = vec![("k".repeat(9 << 20), Replication::Simple(1))];
+        let reading = Reading {
+            replications: long,
+            ..reading
+        };
+        assert!(reading.routing(&[], Share::of(&part, 8)).by_keyspace.is_empty());
+    }
 }

@@ -57,7 +57,8 @@ pub struct TargetSettings {
     /// Requests that may wait for a response or for their turn.
     pub most_waiting: usize,
     /// What may be kept: a quarter for these requests, a quarter for responses that have not
-    /// come whole (a connection that goes beyond is closed), an eighth each for paging states and prepared statements.
+    /// come whole and what is not written yet (a connection that goes beyond is closed), an eighth each for paging
+    /// states, prepared statements, and which node holds what.
     pub memory: Part,
     /// How to connect to the other nodes of the cluster; none means that requests go to the named ones alone.
     pub connect_to: Option<ConnectTo>,
@@ -158,7 +159,7 @@ struct Core {
     waiting: AtomicUsize,
     /// Of the requests that wait.
     waiting_bytes: Share,
-    /// Of responses that have not come whole, on all connections.
+    /// Of responses that have not come whole and of requests that are not written, on all connections.
     kept_bytes: Share,
     counters: Counters,
 }

@@ -67,7 +67,7 @@ pub(super) struct Pipeline<'c> {
     types: ColumnTypesCache,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
-    /// Bytes of responses that have not come whole, as all connections know.
+    /// Bytes of responses that have not come whole and of requests that are not written, as all connections know.
     kept: usize,
 }
 
@@ -126,6 +126,13 @@ impl<'c> Pipeline<'c> {
             if let Err(why) = self.start_ready() {
                 return Stopped::Lost(why);
             }
+            // A request that has expired may still wait to be written.
+            let kept = self.incoming.kept() + self.to_write.len();
+            if !self.core.count_kept(&mut self.kept, kept) {
+                return Stopped::Lost(
+                    "too many responses came in part, or too many requests are not read".to_owned(),
+                );
+            }
             chunk.reserve(READ_LEN);
             let room = self.streams.free.len().min(BURST);
             tokio::select! {
@@ -146,9 +153,6 @@ impl<'c> Pipeline<'c> {
                     }
                     if let Err(why) = self.hear(last_heard) {
                         return Stopped::Lost(why);
-                    }
-                    if !self.core.count_kept(&mut self.kept, self.incoming.kept()) {
-                        return Stopped::Lost("too many responses have come in part only".to_owned());
                     }
                 }
                 written = write_on(&mut self.writer, &mut self.to_write), if self.is_unflushed => {

@@ -84,7 +84,9 @@ impl PreparedCache {
 fn weight(key: &PreparedKey, statement: &PreparedStatement) -> usize {
     const EACH: usize = 512;
     let ids = statement.id.len() + statement.result_metadata_id.as_ref().map_or(0, Bytes::len);
-    EACH + key.cql.len() + ids
+    let keyspace = key.keyspace.as_ref().map_or(0, |keyspace| keyspace.len());
+    let routing_key = statement.routing_key.as_ref();
+    EACH + key.cql.len() + keyspace + ids + routing_key.map_or(0, RoutingKey::weight)
 }
 
 #[cfg(test)]
@@ -115,5 +117,32 @@ mod tests {
         (0..200).for_each(|number| cache.forget(&key(number)));
         assert_eq!((part.used(), cache.order.len()), (0, 0));
         assert!(part.evicted() > 0);
+    }
+
+    #[test]
+    fn keyspaces_and_markers_of_statements_count() {
+        let part = Part::new("rehearsal", 64 << 20);
+        let mut cache = PreparedCache::within(Share::of(&part, 4));
+        let small = PreparedStatement {
+            id: Bytes::new(),
+            result_metadata_id: None,
+            routing_key: None,
+        };
+        let key = |keyspace: Option<Arc<str>>| PreparedKey {
+            keyspace,
+            cql: "SELECT".into(),
+        };
+        cache.insert(key(Some("k".repeat(60_000).into())), small.clone());
+        assert!(part.used() > 60_000);
+        let routing_key = RoutingKey {
+            keyspace: "k".repeat(60_000).into(),
+            markers: vec![0; 60_000],
+        };
+        let routed = PreparedStatement {
+            routing_key: Some(routing_key),
+            ..small
+        };
+        cache.insert(key(None), routed);
+        assert!(part.used() > 4 * 60_000);
     }
 }

@@ -7,7 +7,10 @@ use cqlens_cql::murmur3;
 use cqlens_proto::message::Prepared;
 
 use super::{Core, job::Job, prepared::PreparedKey};
-use crate::exchange::{RecordedStatement, ValueContent};
+use crate::{
+    budget::Share,
+    exchange::{RecordedStatement, ValueContent},
+};
 
 /// Which nodes hold which partitions.
 #[derive(Debug, Default)]
@@ -15,18 +18,25 @@ pub(super) struct Routing {
     pub(super) by_keyspace: HashMap<Box<str>, Arc<Placement>>,
     /// Where the nodes of a placement are connected to, by their places; none for those that are not.
     pub(super) addresses: Vec<Option<Arc<str>>>,
+    /// What is counted for it, given back with it.
+    pub(super) _share: Option<Share>,
 }
 
 /// What makes the routing key of a prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoutingKey {
     /// The keyspace of its table.
-    keyspace: Box<str>,
+    pub(super) keyspace: Box<str>,
     /// For each column of the partition key in order, the marker that binds it.
-    markers: Vec<u16>,
+    pub(super) markers: Vec<u16>,
 }
 
 impl RoutingKey {
+    /// What it takes up, about.
+    pub(super) fn weight(&self) -> usize {
+        self.keyspace.len() + size_of_val(&*self.markers)
+    }
+
     /// As PREPARED says it: version 4 and later, where every column of the key has a marker.
     pub(super) fn of(prepared: &Prepared<'_>) -> Option<Self> {
         let markers = &prepared.bind.partition_key_indices;

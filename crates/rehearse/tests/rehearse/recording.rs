@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use cqlens_capture::memory::Part;
 use cqlens_proto::message::{BatchKind, Consistency, SerialConsistency};
 use cqlens_rehearse::{
     budget::separate,
@@ -398,6 +399,24 @@ fn what_a_recorder_takes_is_written_and_what_it_has_no_room_for_is_counted() {
     assert_eq!(reader.by_ref().count() as u64, counts.written);
     let said = reader.ends()[0].left_out.get("queue full").copied().unwrap_or(0);
     assert_eq!(said, dropped);
+}
+
+#[test]
+fn prepared_texts_and_keyspaces_that_wait_to_be_written_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = RecordingWriter::open(settings(folder.path(), RecordedValues::Clear, NO_LIMITS)).unwrap();
+    let left_out = Arc::<LeftOutCounts>::default();
+    let memory = Part::new("rehearsal", 1 << 20);
+    let recorder = Recorder::start(writer, Arc::clone(&left_out), &memory, false).unwrap();
+    let long = || "a".repeat(300 << 10);
+    let (mut text, mut keyspace) = (exchange(1), exchange(2));
+    text.request.statements[0].cql = long().into();
+    keyspace.request.keyspace = Some(long().into());
+    for exchange in [text, keyspace] {
+        recorder.take(&Arc::new(exchange));
+    }
+    assert!(recorder.stop(Duration::MAX));
+    assert_eq!(left_out.of(LeftOut::QueueFull), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Requests reach another cluster whatever it speaks, and whatever becomes of it nobody waits for it.
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use cqlens_capture::memory::Part;
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::{compress::Compression, envelope::Version, message::BatchKind};
@@ -396,6 +397,54 @@ async fn a_read_whose_paging_states_are_too_long_is_not_read_on() {
     };
     let told = outcome(&mut target, whole).await;
     assert_eq!(told, Outcome::Skipped(Skipped::UnknownPage));
+}
+
+/// A peer that says that it is there, again and again, and reads nothing after STARTUP.
+async fn ready_then_unread(mut socket: tokio::net::TcpStream) {
+    const EVENT: [u8; 11] = [0x84, 0, 0xff, 0xff, 0x0c, 0, 0, 0, 2, 0, 0];
+    let mut buffer = [0; 4_096];
+    match socket.read(&mut buffer).await {
+        Ok(1..) if buffer[0] == 4 => {}
+        _ => return,
+    }
+    let _ = socket.write_all(&[0x84, 0, 0, 0, 2, 0, 0, 0, 0]).await;
+    while socket.write_all(&EVENT).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_does_not_read_keeps_no_requests_that_have_expired() {
+    let address = peer(ready_then_unread).await;
+    let mut settings = TargetSettings {
+        highest_version: Version::V4,
+        connections_per_node: 1,
+        memory: Part::new("rehearsal", 16 << 20),
+        ..settings(address)
+    };
+    settings.nodes[0].1.timeout = Duration::from_millis(500);
+    let mut target = Target::open(settings);
+    let text = format!("SELECT v FROM k.t WHERE v = '{}'", "v".repeat(500 << 10));
+    let read = RecordedRequest {
+        keyspace: None,
+        ..request(RecordedStatement {
+            is_prepared: false,
+            ..prepared(&text, Vec::new())
+        })
+    };
+    let read = page(&exchange(1, read, false));
+    // What the kernel takes of them is a few megabytes.
+    let mut sent = 0;
+    loop {
+        while target.send(read.clone()).is_ok() {
+            sent += 1;
+        }
+        match target.completed().await.unwrap().outcome {
+            Outcome::Skipped(Skipped::ConnectionLost) => break,
+            told => assert_eq!(told, Outcome::Skipped(Skipped::TimedOut)),
+        }
+        assert!(sent < 100, "they are kept");
+    }
 }
 
 #[tokio::test]
