@@ -3,13 +3,14 @@
 
 use std::{io::Write as _, process::Command};
 
-use cqlens_node::Announcement;
+use cqlens_node::{Announcement, Peer};
 use cqlens_proto::types::Uuid;
 
 use crate::proxy::{
     ring::{PROGRAM, Ring, Rule, follow, host_id_at},
-    support::proxy::free_address,
-    wire::{connect, envelope, read_to_end},
+    shadow::{node, runtime, traffic},
+    support::proxy::{Proxy, free_address},
+    wire::{LIMIT, connect, envelope, read_to_end},
 };
 
 /// As a wrong `broadcast_rpc_address` has it.
@@ -72,4 +73,47 @@ fn a_node_that_is_the_listener_is_refused_at_the_start_and_by_check() {
             assert!(said.contains(&named), "{said}");
         }
     }
+}
+
+#[test]
+fn a_shadow_that_is_the_listener_is_refused_at_the_start_and_by_check() {
+    let (address, upstream) = (free_address(), free_address().to_string());
+    let port = address.port();
+    for (listen, shadow) in [
+        (address.to_string(), address.to_string()),
+        (format!("0.0.0.0:{port}"), format!("127.0.0.7:{port}")),
+        (format!("0.0.0.0:{port}"), format!("localhost:{port}")),
+    ] {
+        for more in [&["--check"][..], &[]] {
+            let output = Command::new(PROGRAM)
+                .args(["proxy", "--listen", &listen, "--upstream", &upstream, "--shadow"])
+                .args([&shadow])
+                .args(more)
+                .output()
+                .unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{listen} {shadow}: {said}");
+            let named = format!("shadow: {shadow} leads back to cqlens, which listens at {listen}");
+            assert!(said.contains(&named), "{said}");
+        }
+    }
+}
+
+/// Each copy would be copied again.
+#[test]
+fn a_shadow_that_announces_the_listener_gets_no_copies_there() {
+    let runtime = runtime();
+    let (first, other) = (node(&runtime, ""), node(&runtime, ""));
+    let address = free_address();
+    other.set_peers(vec![Peer {
+        address: [127, 99, 0, 1].into(),
+        host_id: Some(Uuid([0xff; 16])),
+        native: Some(address),
+        ..other.as_peer()
+    }]);
+    let shadow = other.address().to_string();
+    let mut proxy = Proxy::start_at(address, PROGRAM, first.address(), &["--shadow", &shadow]);
+    proxy.wait_for_log("leads back to a listener of cqlens");
+    runtime.block_on(traffic(address, 1));
+    assert_eq!(proxy.stop(LIMIT).code, 0);
 }

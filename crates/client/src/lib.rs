@@ -52,6 +52,8 @@ pub struct ClientOptions {
     /// What is sent before everything else, TLS included: a header of the PROXY protocol, where the server
     /// expects one.
     pub preamble: &'static [u8],
+    /// Who is shown each connection before anything is sent on it.
+    pub watch: Option<Arc<dyn Watch>>,
     /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
     /// The longest body that is taken, in bytes; events that wait take up half as much.
@@ -68,6 +70,7 @@ impl Default for ClientOptions {
             application: "cqlens".to_owned(),
             tls: None,
             preamble: &[],
+            watch: None,
             timeout: Duration::from_secs(10),
             max_answer_bytes: DEFAULT_MAX_BODY,
         }
@@ -79,6 +82,7 @@ impl Default for ClientOptions {
 pub struct Client {
     socket: Box<dyn Socket>,
     peer: Option<SocketAddr>,
+    watched: Option<Watched>,
     dialect: Dialect,
     incoming: EnvelopeStream,
     outgoing: Outgoing,
@@ -100,6 +104,8 @@ pub struct Connection {
     pub incoming: EnvelopeStream,
     /// What is to be written.
     pub outgoing: Outgoing,
+    /// What is to live as long as the socket.
+    pub watched: Option<Watched>,
 }
 
 /// Events that wait to be asked for. A node may send any number; what they say is read anew after the first.
@@ -123,6 +129,18 @@ pub trait Handshake: Debug + Send + Sync {
 
 /// A handshake that is under way.
 pub type Handshaking<'h> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Socket>>> + Send + 'h>>;
+
+/// Is shown new connections, and refuses those that lead where they must not.
+pub trait Watch: Debug + Send + Sync {
+    /// Notes a connection as long as what it gives lives.
+    ///
+    /// # Errors
+    /// Why the connection is not to be used.
+    fn opened(&self, node: &TcpStream) -> io::Result<Watched>;
+}
+
+/// The note of a connection.
+pub type Watched = Box<dyn Debug + Send + Sync>;
 
 const READ_LEN: usize = 64 << 10;
 
@@ -188,13 +206,14 @@ impl Client {
             error,
         };
         let connecting = timeout(options.timeout, open(&address, options)).await;
-        let (socket, peer) = connecting
+        let (socket, peer, watched) = connecting
             .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
             .map_err(failed)?;
         let negotiated = Arc::new(Negotiated::new());
         let mut client = Self {
             socket,
             peer,
+            watched,
             dialect: Dialect::new(options.version),
             incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated))
                 .with_max_body(options.max_answer_bytes),
@@ -222,6 +241,7 @@ impl Client {
             dialect: self.dialect,
             incoming: self.incoming,
             outgoing: self.outgoing,
+            watched: self.watched,
         }
     }
 
@@ -425,8 +445,10 @@ fn weight(event: &Envelope) -> usize {
 async fn open(
     address: &impl ToSocketAddrs,
     options: &ClientOptions,
-) -> io::Result<(Box<dyn Socket>, Option<SocketAddr>)> {
+) -> io::Result<(Box<dyn Socket>, Option<SocketAddr>, Option<Watched>)> {
     let mut socket = TcpStream::connect(address).await?;
+    let watch = options.watch.as_ref();
+    let watched = watch.map(|watch| watch.opened(&socket)).transpose()?;
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr().ok();
     socket.write_all(options.preamble).await?;
@@ -434,7 +456,7 @@ async fn open(
         None => Box::new(socket),
         Some(tls) => tls.handshake(socket).await?,
     };
-    Ok((socket, peer))
+    Ok((socket, peer, watched))
 }
 
 /// Whether the connection keeps a password secret: it uses TLS, or does not leave the machine.

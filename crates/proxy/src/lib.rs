@@ -42,7 +42,7 @@ pub use context::Proxy;
 pub use drain::{Drain, DrainSwitch, Drained};
 pub use listener::Backlog;
 pub use networks::ClientNetworks;
-pub use own::{OwnSockets, leads_back};
+pub use own::{OwnConnection, OwnSockets, leads_back};
 pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;

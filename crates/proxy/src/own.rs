@@ -9,6 +9,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -116,6 +117,22 @@ impl OwnSockets {
         self.note(Side::Opened, from, to).map(Some)
     }
 
+    /// The same for a client of cqlens, such as that of a second cluster, whose nodes must not be cqlens either.
+    ///
+    /// # Errors
+    /// A connection that leads back here.
+    pub fn connected(&self, node: &TcpStream) -> io::Result<Option<OwnConnection>> {
+        let back = |address| {
+            let what = format!("{address} leads back to a listener of cqlens");
+            io::Error::new(io::ErrorKind::ConnectionRefused, what)
+        };
+        let address = node.peer_addr()?;
+        if self.listens_at(address) {
+            return Err(back(address));
+        }
+        self.opened(node).map_err(back)
+    }
+
     /// Notes a connection that cqlens has accepted, while the guard lives.
     ///
     /// # Errors
@@ -182,7 +199,7 @@ impl Drop for OwnListener {
 
 /// A connection that this process has opened or accepted.
 #[derive(Debug)]
-pub(super) struct OwnConnection {
+pub struct OwnConnection {
     own: OwnSockets,
     side: Side,
     ends: Ends,
@@ -261,5 +278,22 @@ mod tests {
         let (accepted, _) = listener.accept().await.unwrap();
         let _noted = own.opened(&opened).unwrap();
         assert_eq!(own.accepted(&accepted).unwrap_err(), address);
+    }
+
+    #[tokio::test]
+    async fn clients_of_cqlens_do_not_connect_to_it() {
+        let own = OwnSockets::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let opened = TcpStream::connect(address).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let noted = own.connected(&opened).unwrap();
+        // As one that the kernel has redirected.
+        assert_eq!(own.accepted(&accepted).unwrap_err(), address);
+        drop(noted);
+        drop(own.accepted(&accepted).unwrap());
+        let _listening = own.listening(&listener);
+        let refused = own.connected(&opened).unwrap_err().to_string();
+        assert_eq!(refused, format!("{address} leads back to a listener of cqlens"));
     }
 }

@@ -177,7 +177,9 @@ impl Args {
         }
         let admin = self.admin.as_ref().and_then(AdminAddress::tcp);
         self.access.check(admin)?;
-        self.topology.mode(&self.listen, &self.upstream, admin)
+        let mode = self.topology.mode(&self.listen, &self.upstream, admin)?;
+        self.shadow.check_loops(&mode.listens())?;
+        Ok(mode)
     }
 
     /// Whether anything of the audit outlives the process, or can be asked for.

@@ -93,11 +93,13 @@ fn faults_of_names(args: &Args) -> anyhow::Result<Vec<anyhow::Error>> {
     // Addresses are judged with the other settings.
     let listens = args.mode().map_or_else(|_| Vec::new(), |mode| mode.listens());
     runtime.block_on(async {
-        for node in contacts(args).points {
+        let upstreams = contacts(args).points.into_iter().map(|node| ("upstream", node));
+        let shadows = args.shadow.named().iter().map(|node| ("shadow", node.clone()));
+        for (setting, node) in upstreams.chain(shadows) {
             let found = timeout(args.connect_timeout, lookup_host(&node)).await;
             let found = found.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
             match found.with_context(|| format!("cannot resolve {node}")) {
-                Ok(addresses) => faults.extend(loop_of(&node, addresses, &listens)),
+                Ok(addresses) => faults.extend(loop_of(setting, &node, addresses, &listens)),
                 Err(error) => faults.push(error),
             }
         }
@@ -109,6 +111,7 @@ fn faults_of_names(args: &Args) -> anyhow::Result<Vec<anyhow::Error>> {
 
 /// That the node is cqlens itself, if all its addresses lead back.
 fn loop_of(
+    setting: &str,
     node: &str,
     addresses: impl Iterator<Item = SocketAddr>,
     listens: &[SocketAddr],
@@ -117,5 +120,5 @@ fn loop_of(
     let mut back = addresses.map(back);
     let first = back.next()??;
     back.all(|listen| listen.is_some())
-        .then(|| anyhow!(loops(*first, node)))
+        .then(|| anyhow!(loops(setting, *first, node)))
 }

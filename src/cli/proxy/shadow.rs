@@ -1,11 +1,20 @@
 //! The second cluster that requests are copied to: its settings, and its report.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::{args::Args, control};
+use super::{args::Args, control, topology::refuse_loop};
 use crate::{
     cli::{
         config::{host_and_port, percent, positive_duration},
@@ -20,8 +29,11 @@ use crate::{
 use cqlens_admin::ShadowOrder;
 use cqlens_audit::catalog::Live;
 use cqlens_capture::memory::{Part, Use};
-use cqlens_client::ClientOptions;
-use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, MinVersion};
+use cqlens_client::{ClientOptions, Watch, Watched};
+use cqlens_proxy::{
+    OwnSockets,
+    tls::{Authorities, Connector, HostnameCheck, MinVersion},
+};
 use cqlens_rehearse::{
     compare::{Comparison, ComparisonFormat},
     digest::DigestKey,
@@ -30,6 +42,7 @@ use cqlens_rehearse::{
     shadow::{Publish, Shadow, ShadowSettings},
     target::{ConnectTo, TargetSettings},
 };
+use tokio::net::TcpStream;
 
 /// The second cluster, and what it is sent.
 #[derive(Debug, Clone, clap::Args)]
@@ -228,6 +241,23 @@ impl ShadowArgs {
         !self.shadow.is_empty()
     }
 
+    /// Its nodes, as they are named.
+    pub(super) fn named(&self) -> &[String] {
+        &self.shadow
+    }
+
+    /// Checks that no node is cqlens itself, which would copy each copy again.
+    ///
+    /// # Errors
+    /// One that is, and its listener.
+    pub(super) fn check_loops(&self, listens: &[SocketAddr]) -> anyhow::Result<()> {
+        let pairs = listens
+            .iter()
+            .flat_map(|listen| self.shadow.iter().map(move |node| (*listen, node)));
+        let mut checked = pairs.map(|(listen, node)| refuse_loop("shadow", listen, node));
+        checked.find(Result::is_err).unwrap_or(Ok(()))
+    }
+
     /// Checks that the settings fit together, and reads their files.
     ///
     /// # Errors
@@ -238,7 +268,7 @@ impl ShadowArgs {
             "--shadow-noise-sample: only with --shadow-ask-upstream"
         );
         self.report()?;
-        self.nodes().map(drop)
+        self.nodes(&None).map(drop)
     }
 
     /// The file of the report, and its format.
@@ -247,13 +277,13 @@ impl ShadowArgs {
         self.shadow_report.as_ref().map(with_format).transpose()
     }
 
-    fn nodes(&self) -> anyhow::Result<Vec<(String, ClientOptions)>> {
-        let node = |address: &String| Ok((address.clone(), self.options(address)?));
+    fn nodes(&self, watch: &Option<Arc<dyn Watch>>) -> anyhow::Result<Vec<(String, ClientOptions)>> {
+        let node = |address: &String| Ok((address.clone(), self.options(address, watch)?));
         self.shadow.iter().map(node).collect()
     }
 
     /// How to connect to a node.
-    fn options(&self, address: &str) -> anyhow::Result<ClientOptions> {
+    fn options(&self, address: &str, watch: &Option<Arc<dyn Watch>>) -> anyhow::Result<ClientOptions> {
         let credentials = match (&self.shadow_username, &self.shadow_password_file) {
             (Some(name), Some(path)) => Some((name.clone(), secret(path, "password")?)),
             _ => None,
@@ -265,17 +295,19 @@ impl ShadowArgs {
             plaintext_passwords: plaintext::is_allowed(),
             tls: tls.map(|tls| Arc::new(tls) as _),
             timeout: self.shadow_timeout,
+            watch: watch.clone(),
             ..ClientOptions::default()
         })
     }
 
     /// How to connect to nodes that the shadow names, if it is to be done at all. A copy of a cluster may still name the
     /// nodes of the one that it was copied from: nothing is sent to those.
-    fn connect_to(&self, upstream: Vec<String>, live: &Arc<Live>) -> Option<ConnectTo> {
+    fn connect_to(&self, upstream: Vec<String>, live: &Arc<Live>, own: &OwnSockets) -> Option<ConnectTo> {
         if self.shadow_no_discovery {
             return None;
         }
-        let (shadow, live) = (self.clone(), Arc::clone(live));
+        let (shadow, live, own) = (self.clone(), Arc::clone(live), own.clone());
+        let watch = watch(&own);
         Some(ConnectTo::new(move |node| {
             let address = node.to_string();
             let cluster = live.cluster();
@@ -286,8 +318,16 @@ impl ShadowArgs {
                 );
                 return None;
             }
+            if own.listens_at(node) {
+                tracing::warn!(
+                    address,
+                    "the shadow names a node whose address leads back to a listener of cqlens, which gets no copies: \
+                     check broadcast_rpc_address"
+                );
+                return None;
+            }
             shadow
-                .options(&address)
+                .options(&address, &watch)
                 .inspect_err(|error| tracing::warn!(address, "shadow: {error:#}"))
                 .ok()
         }))
@@ -322,8 +362,34 @@ impl ShadowArgs {
     }
 }
 
+/// The sockets of cqlens, to which no copy is sent: it would be copied again. Which says so once.
+#[derive(Debug)]
+struct NotToItself {
+    own: OwnSockets,
+    has_said: AtomicBool,
+}
+
+impl Watch for NotToItself {
+    fn opened(&self, node: &TcpStream) -> io::Result<Watched> {
+        let connected = self.own.connected(node);
+        if let Err(error) = &connected
+            && !self.has_said.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(%error, "shadow: no request is copied there");
+        }
+        Ok(Box::new(connected?))
+    }
+}
+
+fn watch(own: &OwnSockets) -> Option<Arc<dyn Watch>> {
+    Some(Arc::new(NotToItself {
+        own: own.clone(),
+        has_said: AtomicBool::new(false),
+    }))
+}
+
 /// Begins to copy the requests of the source called `name`, if the settings ask for it. The digests of its exchanges
-/// have `key`.
+/// have `key`; `own` are the sockets of this process.
 ///
 /// # Errors
 /// Settings that do not fit together, files that cannot be used, a thread that cannot be had.
@@ -333,6 +399,7 @@ pub(super) fn begin(
     name: &str,
     key: DigestKey,
     live: &Arc<Live>,
+    own: &OwnSockets,
 ) -> anyhow::Result<Option<Arc<Shadow>>> {
     let shadow = &args.shadow;
     if !shadow.is_set() {
@@ -344,7 +411,10 @@ pub(super) fn begin(
         let options = control::options(args, tls);
         let contacts = control::contacts(args).points.into_iter();
         let nodes = contacts.map(|address| {
-            let options = options(&address);
+            let options = ClientOptions {
+                watch: watch(own),
+                ..options(&address)
+            };
             (address, options)
         });
         TargetSettings {
@@ -355,9 +425,9 @@ pub(super) fn begin(
     let settings = ShadowSettings {
         source: name.to_owned(),
         other: TargetSettings {
-            connect_to: shadow.connect_to(control::contacts(args).points, live),
+            connect_to: shadow.connect_to(control::contacts(args).points, live, own),
             memory: memory.clone(),
-            ..TargetSettings::new(shadow.nodes()?, key)
+            ..TargetSettings::new(shadow.nodes(&watch(own))?, key)
         },
         first,
         rehearsal: shadow.rehearsal(memory),

@@ -88,7 +88,8 @@ pub(super) async fn start(
     let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(QueueLimits::of(live.memory())));
     let digest_key = DigestKey::random();
-    let shadow = shadow::begin(args, tls, &name, digest_key, live)?;
+    let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
+    let shadow = shadow::begin(args, tls, &name, digest_key, live, edge.admission.own_sockets())?;
     let kept = live.memory().part(Use::Rehearsal);
     let observed = ObservedTraffic::begin(args, &name, digest_key, &kept)?;
     let observer = observed.observer(shadow.as_ref());
@@ -96,7 +97,6 @@ pub(super) async fn start(
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
     let control = Control::begin(args, tls, live);
     let side_queries = SideQueries::begin(args, tls, live, &audit);
-    let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
     let own = [

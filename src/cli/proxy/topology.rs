@@ -178,7 +178,7 @@ impl TopologyArgs {
             check_routes(&self.route, admin)?;
             self.route
                 .iter()
-                .try_for_each(|pair| refuse_loop(pair.listen, &pair.upstream))?;
+                .try_for_each(|pair| refuse_loop(UPSTREAM, pair.listen, &pair.upstream))?;
             return Ok(Mode::Routes(self.route.clone()));
         }
         let listen = match listen {
@@ -194,7 +194,7 @@ impl TopologyArgs {
                 several.len()
             ),
         };
-        refuse_loop(listen, &upstream)?;
+        refuse_loop(UPSTREAM, listen, &upstream)?;
         let pair = RoutePair { listen, upstream };
         Ok(match self.transparent {
             true => Mode::Transparent(pair),
@@ -225,7 +225,7 @@ impl TopologyArgs {
             .iter()
             .flat_map(|listen| upstream.iter().map(move |node| (*listen, node)))
         {
-            refuse_loop(listen, upstream)?;
+            refuse_loop(UPSTREAM, listen, upstream)?;
         }
         Ok(mode)
     }
@@ -242,24 +242,27 @@ impl Mode {
     }
 }
 
-/// Refuses a node that is cqlens itself, if its address says so: names are looked up by `--check`, and when clients
-/// come.
-fn refuse_loop(listen: SocketAddr, upstream: &str) -> anyhow::Result<()> {
+/// Refuses a node of a setting that is cqlens itself, if its address says so: names are looked up by `--check`, and when
+/// it is connected to.
+pub(super) fn refuse_loop(setting: &str, listen: SocketAddr, node: &str) -> anyhow::Result<()> {
     let here = |port: &str| port.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into());
-    let address = match upstream.strip_prefix("localhost:") {
+    let address = match node.strip_prefix("localhost:") {
         Some(port) => here(port).ok(),
-        None => upstream.parse().ok(),
+        None => node.parse().ok(),
     };
     match address {
-        Some(address) if leads_back(listen, address) => bail!(loops(listen, upstream)),
+        Some(address) if leads_back(listen, address) => bail!(loops(setting, listen, node)),
         _ => Ok(()),
     }
 }
 
-/// Says that a node is cqlens itself.
-pub(super) fn loops(listen: SocketAddr, upstream: &str) -> String {
-    format!("upstream: {upstream} leads back to cqlens, which listens at {listen}")
+/// Says that a node of a setting is cqlens itself.
+pub(super) fn loops(setting: &str, listen: SocketAddr, node: &str) -> String {
+    format!("{setting}: {node} leads back to cqlens, which listens at {listen}")
 }
+
+/// The setting that names the node.
+const UPSTREAM: &str = "upstream";
 
 /// Where clients connect by default.
 pub(super) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9142);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use cqlens_client::{Connection, Socket};
+use cqlens_client::{Connection, Socket, Watched};
 use cqlens_proto::{
     envelope::{Envelope, Header, StreamId},
     error::DecodeErrorKind,
@@ -67,6 +67,7 @@ pub(super) struct Pipeline<'c> {
     types: ColumnTypesCache,
     /// Requests whose turn it is as soon as a stream id is free.
     ready: VecDeque<Job>,
+    _watched: Option<Watched>,
     /// Bytes of responses that have not come whole and of requests that are not written, as all connections know.
     kept: usize,
 }
@@ -104,6 +105,7 @@ impl<'c> Pipeline<'c> {
             preparing: HashMap::new(),
             types: ColumnTypesCache::default(),
             ready: VecDeque::new(),
+            _watched: connection.watched,
             kept: 0,
         }
     }
