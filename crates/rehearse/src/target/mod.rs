@@ -218,13 +218,13 @@ impl Target {
                 match found {
                     pages::Found::Ready(job) => self.sets.route(&self.core, job),
                     pages::Found::Waiting => {}
-                    pages::Found::Missing(job, why) => self.core.finish(job, Outcome::Skipped(why)),
+                    pages::Found::Missing(job, why) => self.core.abandon(job, why),
                 }
             }
             _ => self.sets.route(&self.core, job),
         }
         for job in evicted {
-            self.core.finish(job, Outcome::Skipped(Skipped::UnknownPage));
+            self.core.abandon(job, Skipped::UnknownPage);
         }
     }
 

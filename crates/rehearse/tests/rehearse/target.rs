@@ -325,6 +325,56 @@ async fn a_target_of_nonsense_is_unreachable() {
     assert_eq!(reasons(address).await, [Skipped::Unreachable]);
 }
 
+/// The number of what has completed, and why it was left out.
+fn left_out(target: &mut Target) -> Vec<(u64, Outcome)> {
+    let completed = std::iter::from_fn(|| target.try_completed());
+    completed
+        .map(|completed| (completed.request.exchange.number, completed.outcome))
+        .collect()
+}
+
+#[tokio::test]
+async fn pages_after_one_that_is_left_out_are_left_out_with_it() {
+    let address = peer(async |_socket| std::future::pending().await).await;
+    let mut settings = TargetSettings {
+        most_waiting: 20_000,
+        ..settings(address)
+    };
+    settings.nodes[0].1.timeout = Duration::from_secs(600);
+    let mut target = Target::open(settings);
+    let send = |target: &Target, number, of_page| {
+        let read = RecordedRequest {
+            page: of_page,
+            ..by_partition()
+        };
+        target.send(page(&exchange(number, read, true))).unwrap();
+    };
+    let unknown = |number| (number, Outcome::Skipped(Skipped::UnknownPage));
+    send(&target, 2, Page::After(1));
+    assert_eq!(left_out(&mut target), [unknown(2)]);
+    send(&target, 3, Page::After(2));
+    assert_eq!(
+        left_out(&mut target),
+        [unknown(3)],
+        "nothing will come that it could wait for"
+    );
+    // Forgotten for others, with those that wait for it.
+    send(&target, 4, Page::First);
+    send(&target, 5, Page::After(4));
+    send(&target, 6, Page::After(5));
+    assert_eq!(left_out(&mut target), []);
+    let mut number = 7;
+    let gone = loop {
+        send(&target, number, Page::First);
+        number += 1;
+        let gone = left_out(&mut target);
+        if !gone.is_empty() {
+            break gone;
+        }
+    };
+    assert_eq!(gone, [unknown(5), unknown(6)]);
+}
+
 /// STARTUP is answered; what comes then is for `answer` to say.
 async fn ready_then(mut socket: tokio::net::TcpStream, answer: &[u8]) {
     let mut buffer = [0; 4_096];
