@@ -169,6 +169,22 @@ fn each_request_of_a_recording_is_explained_as_a_record_with_its_values() {
 }
 
 #[test]
+fn named_pipes_in_a_recording_are_not_waited_for() {
+    let live = Live::of(&["allow-filtering"], &[]);
+    let recording = live.recording();
+    for pipe in ["pipe.cqlens.recording.gz", "snapshots/zzz.cqlens.json"] {
+        let made = Command::new("mkfifo").arg(recording.join(pipe)).status();
+        assert!(made.unwrap().success());
+    }
+    let output = cqlens(&["explain", recording.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("pipe.cqlens.recording.gz: it is no regular file"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_full_query_log_is_recorded_without_responses_and_can_be_replayed_and_explained() {
     let folder = tempfile::tempdir().unwrap();
     let dump =

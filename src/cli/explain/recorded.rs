@@ -1,12 +1,12 @@
 //! The statements of recordings, as scripts and as records; and the schema that was in force.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use cqlens_cql::schema::Schema;
 use cqlens_proto::message::BatchKind;
+use cqlens_proxy::files;
 use cqlens_rehearse::exchange::{RecordedExchange, RecordedStatement, RecordedValue, ValueContent};
 use cqlens_rehearse::recording::{RecordingError, RecordingReader, SNAPSHOTS, Statement};
 use cqlens_window::Snapshot;
@@ -62,7 +62,7 @@ fn script(statements: &[Statement]) -> String {
 pub(super) fn schema(recording: &Path) -> Option<(PathBuf, (Schema, String))> {
     let paths = snapshots_in(&recording.join(SNAPSHOTS)).ok()?;
     let mut schemas = paths.into_iter().rev().take(MOST_LOOKED_AT).filter_map(|path| {
-        let text = Snapshot::read(fs::File::open(&path).ok()?).ok()?.schema;
+        let text = Snapshot::read(files::open(&path).ok()?).ok()?.schema;
         let (schema, _) = Schema::read_cql(&text);
         (!schema.keyspaces.is_empty()).then_some((path, (schema, text)))
     });

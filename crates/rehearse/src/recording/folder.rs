@@ -60,6 +60,18 @@ fn is_named(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING) && !name.starts_with('.'))
 }
 
+/// Opens a file of a recording for reading. A folder that was passed on may have a named pipe in it: to open one would
+/// wait for a writer, perhaps for ever.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
+}
+
 /// Makes the folder, for its owner alone. One that is there already stays as it is.
 ///
 /// # Errors

@@ -384,7 +384,7 @@ struct Lines {
 impl Lines {
     fn open(path: &Path, bytes_read: &Arc<AtomicU64>, kept: &Arc<Kept>) -> Result<(Header, Self), String> {
         let file = CountingReader {
-            file: File::open(path).map_err(|error| error.to_string())?,
+            file: folder::open(path).map_err(|error| error.to_string())?,
             bytes_read: Arc::clone(bytes_read),
         };
         let input = BufReader::new(MultiGzDecoder::new(BufReader::new(file)));

@@ -164,6 +164,17 @@ fn headers_and_last_lines_of_many_files_are_kept_up_to_a_number_of_bytes() {
 }
 
 #[test]
+fn a_named_pipe_among_the_files_is_not_waited_for() {
+    let folder = recording_of_files(1, "a", "{}");
+    let pipe = folder.path().join(format!("pipe{}", folder::ENDING));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reader = RecordingReader::open(folder.path()).unwrap();
+    assert_eq!((reader.headers().len(), reader.faults().len()), (1, 1));
+    assert!(reader.faults()[0].reason.contains("no regular file"));
+}
+
+#[test]
 fn reasons_quote_no_more_than_a_little_of_a_file() {
     let long = "a".repeat(32 << 10);
     let read = line_of(&exchange(0, "SELECT", ResponseDigest::Missing));
