@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub use self::settings::{First, RehearsalSettings};
 use self::{
-    pairs::Pairs,
+    pairs::{Came, Pairs},
     pending_differences::{PendingDifferences, Side},
     writes::Writes,
 };
@@ -73,7 +73,7 @@ impl Rehearsal {
             statements: StatementCache::within(memory),
             tally: Tally::within(memory),
             reads: WholeReads::within(memory),
-            pairs: Pairs::default(),
+            pairs: Pairs::within(Share::of(memory, 8)),
             doubts: PendingDifferences::within(Share::of(memory, 8)),
             writes: Writes::within(Share::of(memory, 16)),
             settings,
@@ -265,9 +265,8 @@ impl Rehearsal {
             (Purpose::First, Outcome::Answered { response, latency }) => {
                 self.count(&exchange, Counted::FirstAnswered(latency));
                 self.repeat_for_noise(&exchange, &response);
-                if let Some((expected, actual)) = self.pairs.first(exchange.number, response) {
-                    self.judge(&exchange, &expected, actual);
-                }
+                let came = self.pairs.first(exchange.number, response);
+                self.judge_both(&exchange, came);
             }
             (Purpose::First, Outcome::Skipped(_)) => {
                 if self.pairs.forget(exchange.number) {
@@ -280,11 +279,18 @@ impl Rehearsal {
     fn other_answered(&mut self, exchange: &Arc<RecordedExchange>, actual: Option<ResponseDigest>) {
         match &self.first {
             First::Beside(_) => {
-                if let Some((expected, actual)) = self.pairs.other(exchange.number, actual) {
-                    self.judge(exchange, &expected, actual);
-                }
+                let came = self.pairs.other(exchange.number, actual);
+                self.judge_both(exchange, came);
             }
             First::Recorded | First::CanRepeat(_) => self.judge(exchange, &exchange.response, actual),
+        }
+    }
+
+    fn judge_both(&mut self, exchange: &Arc<RecordedExchange>, came: Came) {
+        match came {
+            Came::Both((expected, actual)) => self.judge(exchange, &expected, actual),
+            Came::NoRoom => self.count(exchange, Counted::NotCompared(NotCompared::FirstUnknown)),
+            Came::One => {}
         }
     }
 
