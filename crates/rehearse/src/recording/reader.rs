@@ -369,6 +369,17 @@ impl Read for CountingReader {
     }
 }
 
+/// Bytes that an entry of a line becomes, about: `null,` becomes a value.
+const OF_ENTRY: usize = 64;
+
+/// The entries of a line, at most; that of a text has one, whatever is in it.
+fn entries(line: &str) -> usize {
+    match line.starts_with("{\"statement\"") {
+        true => 1,
+        false => line.bytes().filter(|byte| *byte == b',').count(),
+    }
+}
+
 /// The lines of one file.
 struct Lines {
     path: PathBuf,
@@ -454,6 +465,9 @@ impl Lines {
     }
 
     fn take_line(&mut self, line: &str, ends: &mut Vec<End>) -> Result<Option<RecordedExchange>, String> {
+        if entries(line) > self.kept.limits.texts / OF_ENTRY {
+            return Err("a line has too many entries".to_owned());
+        }
         match Line::read(line).map_err(|error| error.to_string())? {
             Line::Exchange(exchange) => {
                 let statement = |id: u32| self.statements.all.get(id as usize).cloned();

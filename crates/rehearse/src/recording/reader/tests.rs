@@ -129,12 +129,46 @@ fn keyspaces_of_texts_for_explain_count() {
 
 #[test]
 fn columns_count_as_what_they_become() {
-    let columns = |columns: usize| {
-        let types = vec![r#"["",""]"#; columns].join(",");
-        recording([format!(r#"{{"columns":0,"types":[{types}]}}"#)].into_iter())
+    let columns = |lines: usize| {
+        let types = vec![r#"["",""]"#; 1_900].join(",");
+        let line = move |id: usize| format!(r#"{{"columns":{id},"types":[{types}]}}"#);
+        recording((0..lines).map(line))
     };
-    assert_eq!(faults(&columns(1_000)), "");
-    assert!(faults(&columns(8_000)).contains("too long together"));
+    assert_eq!(faults(&columns(2)), "");
+    assert!(faults(&columns(3)).contains("too long together"));
+}
+
+#[test]
+fn lines_of_very_many_entries_are_not_taken_apart() {
+    const MOST: u64 = 1 << 20;
+    let read = line_of(&exchange(0, "SELECT", ResponseDigest::Missing));
+    let with = |values: usize| {
+        let values = vec!["null"; values].join(",");
+        read.replace(r#"{"id":0"#, &format!(r#"{{"id":0,"values":[{values}]"#))
+    };
+    let counts = (0..5_000).map(|number| format!(r#""{number}":1"#));
+    let end = format!(
+        r#"{{"end":{{"exchanges":0,"left_out":{{{}}}}}}}"#,
+        counts.collect::<Vec<_>>().join(",")
+    );
+    for line in [with(10_000), end] {
+        let file = recording([text(0, 1), line].into_iter());
+        let mut reader = RecordingReader::open_within(file.path(), LIMITS).unwrap();
+        let allocated = allocation_counter::measure(|| assert!(reader.next().is_none()));
+        assert!(
+            reader.faults()[0].reason.contains("too many entries"),
+            "{:?}",
+            reader.faults()
+        );
+        assert!(allocated.bytes_max < MOST / 2, "{allocated:?}");
+    }
+    let file = recording([text(0, 1), with(1_000)].into_iter());
+    assert_eq!(
+        RecordingReader::open_within(file.path(), LIMITS).unwrap().count(),
+        1
+    );
+    let commas = format!(r#"{{"statement":0,"cql":"{}"}}"#, ",".repeat(10_000));
+    assert_eq!(faults(&recording([commas].into_iter())), "");
 }
 
 #[test]
