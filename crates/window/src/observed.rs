@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+use super::sketch::meter;
 
 /// From when to when, in UTC; it never ends before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,7 +27,7 @@ impl Interval {
 /// The intervals in which each source watched, by its name: in order, apart from each other by more than a
 /// second.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observed(BTreeMap<String, Vec<Interval>>);
+pub struct Observed(#[serde(deserialize_with = "stored")] BTreeMap<String, Vec<Interval>>);
 
 /// Windows of one source follow each other; the clocks that they are read from differ by less.
 const TOUCHING: SignedDuration = SignedDuration::from_secs(1);
@@ -95,19 +97,27 @@ impl Observed {
     pub fn overlap<'o>(&self, other: &'o Self) -> Option<&'o str> {
         let overlaps = |source: &String, theirs: &[Interval]| {
             let mine = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
-            mine.iter().any(|mine| {
-                theirs.iter().any(|theirs| {
-                    let both = mine
-                        .end
-                        .min(theirs.end)
-                        .duration_since(mine.start.max(theirs.start));
-                    both > TOUCHING
-                })
-            })
+            watched_at_once(mine, theirs)
         };
         let mut both = other.0.iter().filter(|(source, theirs)| overlaps(source, theirs));
         both.next().map(|(source, _)| source.as_str())
     }
+}
+
+/// Whether two sources, or one of two windows, watched at the same time. Both are in order, so that one look at each
+/// interval is enough.
+fn watched_at_once(mut mine: &[Interval], mut theirs: &[Interval]) -> bool {
+    while let ([one, my_rest @ ..], [other, their_rest @ ..]) = (mine, theirs) {
+        let both = one.end.min(other.end).duration_since(one.start.max(other.start));
+        if both > TOUCHING {
+            return true;
+        }
+        match one.end <= other.end {
+            true => mine = my_rest,
+            false => theirs = their_rest,
+        }
+    }
+    false
 }
 
 /// The same time in as few intervals as possible, in order.
@@ -122,15 +132,48 @@ fn joined(mut intervals: Vec<Interval>) -> Vec<Interval> {
             _ => joined.push(next),
         }
     }
-    while joined.len() > MOST_INTERVALS {
-        let gap = |at: usize| joined[at].start.duration_since(joined[at - 1].end);
-        let Some(shortest) = (1..joined.len()).min_by_key(|&at| gap(at)) else {
-            break;
-        };
-        let after = joined.remove(shortest);
-        joined[shortest - 1].end = after.end;
+    match joined.len().checked_sub(MOST_INTERVALS) {
+        None | Some(0) => joined,
+        Some(too_many) => without_shortest_gaps(joined, too_many),
     }
-    joined
+}
+
+/// The same intervals, with the shortest gaps between them closed; the earlier ones of those that are as long. All are found
+/// with one search: closing one changes no other.
+fn without_shortest_gaps(intervals: Vec<Interval>, closed: usize) -> Vec<Interval> {
+    let pairs = intervals.iter().zip(intervals.iter().skip(1));
+    let mut gaps: Vec<_> = pairs
+        .map(|(before, after)| after.start.duration_since(before.end))
+        .zip(1_usize..)
+        .collect();
+    let (shortest, last, _) = gaps.select_nth_unstable(closed - 1);
+    let mut is_closed = vec![false; intervals.len()];
+    for (_, at) in shortest.iter().chain([&*last]) {
+        is_closed[*at] = true;
+    }
+    let mut left: Vec<Interval> = Vec::with_capacity(intervals.len() - closed);
+    for (interval, is_closed) in intervals.into_iter().zip(is_closed) {
+        match left.last_mut() {
+            Some(before) if is_closed => before.end = interval.end,
+            _ => left.push(interval),
+        }
+    }
+    left
+}
+
+/// What is stored, if it is no more than merging keeps: in order, whatever the document has.
+fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<Interval>>, D::Error> {
+    let mut stored: BTreeMap<String, Vec<Interval>> = meter::nested(deserializer)?;
+    for intervals in stored.values_mut() {
+        if intervals.len() > MOST_INTERVALS {
+            return Err(D::Error::custom("more intervals than are told apart"));
+        }
+        if intervals.iter().any(|interval| interval.end < interval.start) {
+            return Err(D::Error::custom("an interval that ends before it starts"));
+        }
+        *intervals = joined(std::mem::take(intervals));
+    }
+    Ok(stored)
 }
 
 #[cfg(test)]
@@ -197,6 +240,74 @@ mod tests {
         assert_eq!(first.overlap(&observed(&[("a", 0, 60)])), Some("a"));
         assert_eq!(first.overlap(&observed(&[("a", 60, 120)])), None);
         assert_eq!(first.overlap(&observed(&[("b", 30, 90)])), None);
+    }
+
+    fn many(intervals: i64) -> String {
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let interval = |at: &[Timestamp; 2]| format!(r#"{{"start":"{}","end":"{}"}}"#, at[0], at[1]);
+        let all: Vec<_> = (0..intervals)
+            .map(|number| interval(&[at(number * 10), at(number * 10 + 1)]))
+            .collect();
+        format!(r#"{{"a":[{}]}}"#, all.join(","))
+    }
+
+    /// As many as windows that were merged have; more are made up, and would be joined one by one.
+    #[test]
+    fn more_intervals_than_are_told_apart_are_refused() {
+        let read = |intervals| serde_json::from_str::<Observed>(&many(intervals));
+        assert_eq!(read(1_000).map(|read| read.union().len()).ok(), Some(1_000));
+        assert!(read(1_001).is_err());
+    }
+
+    #[test]
+    fn intervals_that_end_before_they_start_are_refused_and_others_are_put_in_order() {
+        let text = |intervals: &[[&str; 2]]| {
+            let intervals = intervals.iter();
+            let intervals = intervals.map(|[start, end]| {
+                format!(r#"{{"start":"1970-01-01T{start}Z","end":"1970-01-01T{end}Z"}}"#)
+            });
+            format!(r#"{{"a":[{}]}}"#, intervals.collect::<Vec<_>>().join(","))
+        };
+        let read = |text: String| serde_json::from_str::<Observed>(&text).ok();
+        assert_eq!(read(text(&[["00:02:00", "00:01:00"]])), None);
+        let mixed = text(&[
+            ["00:02:00", "00:03:00"],
+            ["00:00:00", "00:01:00"],
+            ["00:02:30", "00:04:00"],
+        ]);
+        assert_eq!(read(mixed), Some(observed(&[("a", 0, 60), ("a", 120, 240)])));
+    }
+
+    /// Joined gap by gap, with a search for each, this does not end.
+    #[test]
+    fn the_intervals_of_many_sources_are_joined_with_one_search() {
+        let mut observed = Observed::default();
+        for source in 0..300 {
+            let intervals = (0..1_000).map(|number| (number * 300 + source) * 10);
+            let intervals = intervals.map(|start| interval(start, start + 1)).collect();
+            observed.0.insert(source.to_string(), intervals);
+        }
+        assert_eq!(observed.union().len(), MOST_INTERVALS);
+        assert_eq!(observed.overlap(&observed), None);
+    }
+
+    #[test]
+    fn the_shortest_gaps_count_as_watched_the_earlier_ones_first() {
+        let starts = (0..1_003_i64).map(|number| number * 100);
+        let shorter = |start: i64| i64::from(start % 20_000 == 0);
+        let intervals: Vec<_> = starts
+            .map(|start| interval(start, start + 10 + shorter(start)))
+            .collect();
+        let gaps: Vec<_> = joined(intervals)
+            .iter()
+            .map(|one| one.end.duration_since(one.start).as_secs())
+            .collect();
+        assert_eq!(gaps.len(), MOST_INTERVALS);
+        let long: Vec<_> = (0_usize..)
+            .zip(&gaps)
+            .filter(|(_, seconds)| **seconds > 11)
+            .collect();
+        assert_eq!(long, [(0, &110), (199, &110), (398, &110)]);
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 //! Memory that sketches take as they grow, counted where it happens: so that nobody has to measure them again
 //! and again.
 
-use std::{cell::Cell, fmt, marker::PhantomData};
+use std::{cell::Cell, collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor},
 };
 
 thread_local! {
@@ -86,3 +86,58 @@ where
 
 /// What an entry of a map takes beside itself, its name included.
 pub(crate) const PER_ENTRY: usize = 48;
+
+/// Reads a list, each item charged: with the room that it is given to grow.
+///
+/// # Errors
+/// Items that are none, or too many of them.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Items<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut stored: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = stored.next_element()? {
+                charge(2 * size_of::<T>())?;
+                items.push(item);
+            }
+            Ok(items)
+        }
+    }
+
+    deserializer.deserialize_seq(Items(PhantomData))
+}
+
+/// A list in an entry of a map, each item charged.
+pub(crate) struct Charged<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Charged<Vec<T>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        list(deserializer).map(Self)
+    }
+}
+
+/// Reads a map of what is charged by itself.
+///
+/// # Errors
+/// Entries that are none, or too many of them.
+pub(crate) fn nested<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord,
+    Charged<V>: Deserialize<'de>,
+{
+    let entries: BTreeMap<K, Charged<V>> = map(deserializer)?;
+    Ok(entries
+        .into_iter()
+        .map(|(key, Charged(value))| (key, value))
+        .collect())
+}
