@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{counts::raise, coverage::add_counts};
+use super::{counts::raise, coverage::add_counts, sketch::meter};
 
 /// Connections that a client has opened, each counted when the server has accepted its STARTUP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,7 @@ pub struct Connections {
     /// How many.
     pub opened: u64,
     /// By version of the native protocol.
+    #[serde(deserialize_with = "meter::map")]
     pub versions: BTreeMap<u8, u64>,
     /// Those without compression.
     pub uncompressed: u64,
@@ -24,6 +25,7 @@ pub struct Connections {
     pub plain: u64,
     /// The most that were open at the same time to a node, by its address: those whose STARTUP was seen. Of several
     /// sources the one that saw most. Bounded.
+    #[serde(deserialize_with = "meter::map")]
     pub at_once: BTreeMap<String, u64>,
 }
 

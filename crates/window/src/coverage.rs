@@ -66,7 +66,7 @@ pub struct Coverage {
     #[serde(deserialize_with = "meter::map")]
     pub refused_connections: BTreeMap<String, u64>,
     /// What had to be evicted, or was not kept, because its part of the memory was full, by the part.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub evicted: BTreeMap<String, u64>,
     /// Statements that the CQL parser did not understand.
     pub unparsed: u64,
@@ -120,6 +120,7 @@ pub struct Coverage {
     pub bypassed: bool,
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no
     /// schema, …).
+    #[serde(deserialize_with = "meter::set")]
     pub notices: std::collections::BTreeSet<String>,
 }
 

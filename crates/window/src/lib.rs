@@ -80,6 +80,7 @@ pub struct Window {
     #[serde(default)]
     pub observed: Observed,
     /// The names of the proxies or captures that saw the traffic.
+    #[serde(deserialize_with = "meter::set")]
     pub sources: BTreeSet<String>,
     /// Which of them saw a client, and which a table.
     #[serde(default, skip_serializing_if = "Sightings::is_empty")]

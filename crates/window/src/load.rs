@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
     counts::{self, raise},
     coverage::add_counts,
+    sketch::meter,
 };
 
 /// Which nodes the traffic of a window goes to, and which parts of the ring.
@@ -18,13 +19,14 @@ use super::{
 pub struct Load {
     /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there
     /// with zeros.
-    #[serde(deserialize_with = "super::sketch::meter::map")]
+    #[serde(deserialize_with = "meter::map")]
     pub nodes: BTreeMap<String, NodeLoad>,
     /// By token; empty with another partitioner than Murmur3.
     pub ring: RingLoad,
     /// Executions that went to an address that no known node tells: their coordinator is not known.
     pub coordinator_unknown: u64,
     /// Partitions whose replicas are not known, by the reason; they are in no node's reads and writes.
+    #[serde(deserialize_with = "meter::map")]
     pub unplaced: BTreeMap<Unplaced, u64>,
     /// Executions that do not name all of their partitions, such as scans: what they touch beyond those is in
     /// no node's reads and writes, and in no part of the ring.
@@ -150,7 +152,9 @@ impl NodeLoad {
 #[serde(default)]
 pub struct RingLoad {
     /// By slice; empty until something is counted.
+    #[serde(deserialize_with = "slices")]
     reads: Vec<u64>,
+    #[serde(deserialize_with = "slices")]
     writes: Vec<u64>,
 }
 
@@ -194,6 +198,15 @@ impl RingLoad {
     pub(super) fn merge(&mut self, other: &Self) {
         add(&mut self.reads, &other.reads);
         add(&mut self.writes, &other.writes);
+    }
+}
+
+/// What is stored, if there are no more than [`RingLoad::SLICES`].
+fn slices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let slices = meter::list(deserializer)?;
+    match slices.len() <= RingLoad::SLICES {
+        true => Ok(slices),
+        false => Err(D::Error::custom("more slices than the ring has")),
     }
 }
 

@@ -78,6 +78,7 @@ pub struct Pattern {
     #[serde(flatten)]
     pub head: PatternHead,
     /// Properties of the statement under the schema in force.
+    #[serde(deserialize_with = "meter::set")]
     pub flags: BTreeSet<Flag>,
     /// Exchanges, errors included.
     pub count: u64,
@@ -169,7 +170,7 @@ pub struct Pattern {
     pub consistency: BTreeMap<String, u64>,
     /// Executions of conditional statements by the consistency level of their consensus: `SERIAL`, which is also
     /// what servers take where a request names none, or `LOCAL_SERIAL`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "meter::map")]
     pub serial_consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,

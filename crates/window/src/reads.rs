@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, counts::raise, coverage::add_counts, ring::RingCover};
+use super::{Distinct, Distribution, counts::raise, coverage::add_counts, ring::RingCover, sketch::meter};
 
 /// Reads whose pages are put together: of each read that has ended, in the window in which it did.
 ///
@@ -38,6 +38,7 @@ pub struct Repeats {
     pub in_flight: u64,
     /// The same request came again within a second of an answer after which drivers try again, or after the
     /// connection of the first one had ended without an answer.
+    #[serde(deserialize_with = "meter::map")]
     pub retries: BTreeMap<RetryCause, u64>,
 }
 

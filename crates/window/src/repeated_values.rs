@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::raise;
+use super::{counts::raise, sketch::meter};
 
 /// What INSERTs write into the columns of a table, of one partition in
 /// [`SAMPLED_PARTITIONS`](cqlens_cql::cells::SAMPLED_PARTITIONS): whether a row has the value of the row before it,
 /// in the same partition and in another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatedValues(BTreeMap<String, RepeatedValue>);
+pub struct RepeatedValues(#[serde(deserialize_with = "meter::map")] BTreeMap<String, RepeatedValue>);
 
 /// The same of one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

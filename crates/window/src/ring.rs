@@ -10,7 +10,7 @@ use super::sketch::meter;
 /// them, however narrow they are. Each end of a connected stretch is off by at most 1/8,192 of the ring. What
 /// is covered does not depend on the order in which ranges came or parts were merged. 512 bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(u16, u16)>", into = "Vec<(u16, u16)>")]
+#[serde(try_from = "Stretches", into = "Vec<(u16, u16)>")]
 pub struct RingCover {
     /// A bit for each cell; empty where nothing is covered.
     words: Vec<u64>,
@@ -113,10 +113,20 @@ impl From<RingCover> for Vec<(u16, u16)> {
     }
 }
 
-impl TryFrom<Vec<(u16, u16)>> for RingCover {
+/// What is stored.
+#[derive(Deserialize)]
+struct Stretches(#[serde(deserialize_with = "meter::list")] Vec<(u16, u16)>);
+
+/// Every other cell is a stretch.
+const MOST_STRETCHES: usize = CELLS as usize / 2;
+
+impl TryFrom<Stretches> for RingCover {
     type Error = &'static str;
 
-    fn try_from(stretches: Vec<(u16, u16)>) -> Result<Self, Self::Error> {
+    fn try_from(Stretches(stretches): Stretches) -> Result<Self, Self::Error> {
+        if stretches.len() > MOST_STRETCHES {
+            return Err("more stretches than the ring has");
+        }
         let mut cover = Self::default();
         for (from, to) in stretches {
             if from >= to || to > CELLS {

@@ -1,5 +1,6 @@
 //! Statements that belong together: what one operation of an application sends one after the other, or at once.
 
+mod limits;
 mod pair_room;
 mod repeated_reads;
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, PatternId, counts::raise};
+use super::{Distinct, Distribution, PatternId, counts::raise, sketch::meter};
 
 pub use pair_room::PairRoom;
 pub use repeated_reads::{Bursts, RepeatedReads};
@@ -17,26 +18,32 @@ pub use repeated_reads::{Bursts, RepeatedReads};
 #[serde(default)]
 pub struct Sequences {
     /// What was read by the values of rows, by the pattern that read the rows.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub followed: BTreeMap<PatternId, FollowedReads>,
     /// Reads of several partitions of one bucketed key, by pattern and column of the bucket.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "meter::nested"
+    )]
     pub buckets: BTreeMap<PatternId, BTreeMap<String, BucketReads>>,
     /// Writes of the same values into two tables, by the pattern with the lower id and then by the other one.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub copies: BTreeMap<PatternId, CopiedWrites>,
     /// Writes of the same values into several tables by one batch.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub batched: BTreeMap<PatternId, BatchedCopies>,
     /// Writes of partitions that were read just before, by the pattern of the write and then by that of the read.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "meter::nested"
+    )]
     pub rewrites: BTreeMap<PatternId, BTreeMap<PatternId, Rewrites>>,
     /// Reads that were sent again and again with the same values, by pattern.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub repeats: BTreeMap<PatternId, RepeatedReads>,
     /// Requests that may have begun an operation, by pattern: all of those times in which all were looked at, those
     /// for further pages, without rows and with errors among them.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub requests: BTreeMap<PatternId, u64>,
 }
 
@@ -55,6 +62,7 @@ pub struct FollowedReads {
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub operation_us: Distribution,
     /// What was sent by values of their rows, by pattern.
+    #[serde(deserialize_with = "meter::map")]
     pub links: BTreeMap<PatternId, Link>,
 }
 
@@ -82,6 +90,7 @@ pub struct Link {
     /// The different values that linked.
     pub values: Distinct,
     /// Which column of the rows became which column of the key, and how many keys did.
+    #[serde(deserialize_with = "meter::nested")]
     pub columns: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -99,6 +108,7 @@ pub struct BucketReads {
     /// Operations of several partitions, one after the other, whose values rose or fell in equal steps.
     pub steps: u64,
     /// The size of such steps, in [`BucketReads::unit`], and how often it was.
+    #[serde(deserialize_with = "meter::map")]
     pub step_sizes: BTreeMap<u64, u64>,
     /// What values are; none before the first.
     pub unit: Option<BucketUnit>,
@@ -110,6 +120,7 @@ pub struct BucketReads {
     /// From the first request of an operation of several partitions to its last answer, in microseconds.
     pub elapsed_us: Distribution,
     /// Different values of the column, of those that are known: at most [`BucketReads::MOST_VALUES`].
+    #[serde(deserialize_with = "meter::set")]
     pub values: BTreeSet<i64>,
     /// Keys without the bucket.
     pub keys: Distinct,
@@ -170,16 +181,11 @@ impl BucketReads {
         for (size, times) in &other.step_sizes {
             raise(self.step_sizes.entry(*size).or_default(), *times);
         }
-        keep_lowest(&mut self.step_sizes, Self::MOST_STEPS);
         self.unit = self.unit.map_or(other.unit, |unit| Some(unit.and(other.unit)));
         self.rows.merge(&other.rows);
         self.limit.merge(&other.limit);
         self.elapsed_us.merge(&other.elapsed_us);
         self.values.extend(&other.values);
-        // The lowest stay, whatever the order.
-        while self.values.len() > Self::MOST_VALUES {
-            self.values.pop_last();
-        }
         self.keys.merge(&other.keys);
     }
 }
@@ -190,6 +196,7 @@ pub struct CopiedWrites {
     /// How many were: a sample of the pattern's executions.
     pub writes: u64,
     /// Pairs with writes of another pattern, of a higher id.
+    #[serde(deserialize_with = "meter::map")]
     pub pairs: BTreeMap<PatternId, WritePairs>,
 }
 
@@ -367,34 +374,10 @@ impl Sequences {
         followed.chain(buckets).chain(pairs).chain(rewrites)
     }
 
-    /// Adds what `other` has. Where there is too much, what has the lowest ids stays, which are hashes: that is the same in any
-    /// order and grouping, and what stays is counted in full.
+    /// Adds what `other` has.
     pub(super) fn merge(&mut self, other: &Self) {
         self.add(other);
-        keep_lowest(&mut self.followed, Self::MOST);
-        keep_lowest(&mut self.buckets, Self::MOST_LINKS);
-        keep_lowest(&mut self.copies, Self::MOST);
-        keep_lowest(&mut self.batched, Self::MOST);
-        keep_lowest(&mut self.repeats, Self::MOST_LINKS);
-        keep_lowest(&mut self.requests, Self::MOST);
-        let mut room = Self::MOST_LINKS;
-        for reads in self.followed.values_mut() {
-            room -= keep_lowest(&mut reads.links, room);
-        }
-        let mut room = Self::MOST_LINKS;
-        for writes in self.copies.values_mut() {
-            room -= keep_lowest(&mut writes.pairs, room);
-        }
-        let mut room = Self::MOST_LINKS;
-        for reads in self.rewrites.values_mut() {
-            room -= keep_lowest(reads, room);
-        }
-        self.rewrites.retain(|_, reads| !reads.is_empty());
-        let mut room = Self::MOST_LINKS;
-        for columns in self.buckets.values_mut() {
-            room -= keep_lowest(columns, room);
-        }
-        self.buckets.retain(|_, columns| !columns.is_empty());
+        self.keep_within_limits();
     }
 
     fn add(&mut self, other: &Self) {
@@ -428,14 +411,6 @@ impl Sequences {
     }
 }
 
-/// Keeps the entries with the lowest keys, at most so many; how many there are then.
-fn keep_lowest<K: Ord, V>(entries: &mut BTreeMap<K, V>, most: usize) -> usize {
-    while entries.len() > most {
-        entries.pop_last();
-    }
-    entries.len()
-}
-
 impl FollowedReads {
     fn merge(&mut self, other: &Self) {
         raise(&mut self.reads, other.reads);
@@ -465,9 +440,7 @@ impl Link {
             for (to, count) in keys {
                 raise(mine.entry(to.clone()).or_default(), *count);
             }
-            keep_lowest(mine, Sequences::MOST_COLUMNS);
         }
-        keep_lowest(&mut self.columns, Sequences::MOST_COLUMNS);
     }
 }
 

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::schema::TableName;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::sketch::meter;
 
 /// The names of sources; nothing where there are too many to tell them apart: it may be any of them.
 type Sources = Option<BTreeSet<String>>;
@@ -20,7 +22,9 @@ const MOST_SOURCES: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sightings {
+    #[serde(deserialize_with = "stored")]
     clients: BTreeMap<String, Sources>,
+    #[serde(deserialize_with = "stored")]
     tables: BTreeMap<TableName, Sources>,
 }
 
@@ -87,6 +91,19 @@ fn merge<K: Ord>(mine: &mut BTreeMap<K, Sources>, theirs: BTreeMap<K, Sources>) 
             None => drop(mine.insert(key, theirs)),
         }
     }
+}
+
+/// What is stored; of too many sources as merging has it.
+fn stored<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, Sources>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord,
+{
+    let mut stored: BTreeMap<K, Sources> = meter::nested(deserializer)?;
+    for sources in stored.values_mut() {
+        *sources = sources.take().filter(|sources| sources.len() <= MOST_SOURCES);
+    }
+    Ok(stored)
 }
 
 /// Once there are too many there always are, so that the order of merging does not matter.

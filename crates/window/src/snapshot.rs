@@ -43,7 +43,11 @@ pub struct Snapshot {
     pub key_id: String,
     /// When the windows began that had files of their own and were merged into this one, the first left out. A
     /// snapshot of the same source that begins then is counted here. Empty where nothing was merged.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "meter::list"
+    )]
     pub parts: Vec<Timestamp>,
 }
 
@@ -67,7 +71,7 @@ pub struct Cluster {
     /// The number of nodes, the coordinator included.
     pub nodes: Option<usize>,
     /// The number of nodes in each datacenter, without nodes whose datacenter is unknown.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub data_centers: BTreeMap<String, usize>,
     /// Whether the demo's embedded node responded: its latencies say nothing about a cluster.
     #[serde(skip_serializing_if = "is_false")]
@@ -210,6 +214,11 @@ impl Snapshot {
     /// # Errors
     /// A document that is damaged, too large (once decompressed), of another format or of another version.
     pub fn read(from: impl Read) -> Result<Self, SnapshotError> {
+        Self::read_within(MAX_MEMORY, from)
+    }
+
+    /// As [`read`](Self::read), with so many bytes for what is made of it.
+    pub(super) fn read_within(memory: u64, from: impl Read) -> Result<Self, SnapshotError> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
@@ -224,9 +233,10 @@ impl Snapshot {
         if let Some(path) = head.window.0 {
             return Err(SnapshotError::Implausible(path));
         }
-        let mut snapshot: Self = meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?;
+        let mut snapshot: Self = meter::within(memory, || serde_json::from_slice(&text))?;
         let sums = snapshot.window.coverage.check();
         sums.map_err(SnapshotError::Sums)?;
+        snapshot.window.sequences.keep_within_limits();
         snapshot.window.assume_observed();
         Ok(snapshot)
     }

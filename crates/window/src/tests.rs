@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod amplified;
 mod forged;
 
 fn head(cql: &str) -> (PatternHead, BTreeSet<Flag>) {

@@ -2,13 +2,15 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+use super::meter;
 
 /// A few partitions, by keyed hash, with the largest number that was seen of each: those with the largest ones.
 ///
 /// Merging is exact, in any order and grouping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Largest(BTreeMap<u64, u64>);
+pub struct Largest(#[serde(deserialize_with = "stored")] BTreeMap<u64, u64>);
 
 impl Largest {
     /// Partitions that are kept.
@@ -47,6 +49,15 @@ impl Largest {
             .collect();
         all.sort_unstable_by_key(|&(partition, size)| (Reverse(size), partition));
         all
+    }
+}
+
+/// What is stored, if it is no more than is kept.
+fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+    let stored: BTreeMap<u64, u64> = meter::map(deserializer)?;
+    match stored.len() <= Largest::MOST {
+        true => Ok(stored),
+        false => Err(D::Error::custom("more partitions than are kept")),
     }
 }
 

@@ -1,7 +1,12 @@
 //! Memory that sketches take as they grow, counted where it happens: so that nobody has to measure them again
 //! and again.
 
-use std::{cell::Cell, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    marker::PhantomData,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -94,34 +99,78 @@ pub(crate) const PER_ENTRY: usize = 48;
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
-    struct Items<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut stored: A) -> Result<Vec<T>, A::Error> {
-            let mut items = Vec::new();
-            while let Some(item) = stored.next_element()? {
-                charge(2 * size_of::<T>())?;
-                items.push(item);
-            }
-            Ok(items)
-        }
-    }
-
-    deserializer.deserialize_seq(Items(PhantomData))
+    deserializer.deserialize_seq(Items::new(2 * size_of::<T>()))
 }
 
-/// A list in an entry of a map, each item charged.
+/// Reads a set, each item charged.
+///
+/// # Errors
+/// As of [`list`].
+pub(crate) fn set<'de, D, T>(deserializer: D) -> Result<BTreeSet<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Ord,
+{
+    deserializer.deserialize_seq(Items::new(size_of::<T>() + PER_ENTRY))
+}
+
+/// The items of a list or set, of which each is charged so many bytes.
+struct Items<C, T> {
+    each: usize,
+    kind: PhantomData<(C, T)>,
+}
+
+impl<C, T> Items<C, T> {
+    fn new(each: usize) -> Self {
+        Self {
+            each,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<'de, C: Default + Extend<T>, T: Deserialize<'de>> Visitor<'de> for Items<C, T> {
+    type Value = C;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut stored: A) -> Result<C, A::Error> {
+        let mut items = C::default();
+        while let Some(item) = stored.next_element()? {
+            charge(self.each)?;
+            items.extend([item]);
+        }
+        Ok(items)
+    }
+}
+
+/// What an entry of a map holds, read with each of its items charged.
 pub(crate) struct Charged<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Charged<Vec<T>> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         list(deserializer).map(Self)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Charged<BTreeSet<T>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        set(deserializer).map(Self)
+    }
+}
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for Charged<BTreeMap<K, V>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        map(deserializer).map(Self)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Charged<Option<BTreeSet<T>>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let charged: Option<Charged<BTreeSet<T>>> = Option::deserialize(deserializer)?;
+        Ok(Self(charged.map(|Charged(set)| set)))
     }
 }
 
@@ -136,8 +185,6 @@ where
     Charged<V>: Deserialize<'de>,
 {
     let entries: BTreeMap<K, Charged<V>> = map(deserializer)?;
-    Ok(entries
-        .into_iter()
-        .map(|(key, Charged(value))| (key, value))
-        .collect())
+    let entries = entries.into_iter();
+    Ok(entries.map(|(key, Charged(value))| (key, value)).collect())
 }

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
 };
 
 use crate::counts;
@@ -28,6 +28,8 @@ impl<'de> Deserialize<'de> for Implausible {
             within: None,
             found: &found,
             total: &total,
+            is_counted: true,
+            of_pattern: None,
         };
         whole.deserialize(deserializer)?;
         Ok(Self(found.into_inner()))
@@ -43,6 +45,10 @@ struct Place<'p> {
     found: &'p RefCell<Option<String>>,
     /// Of all counts so far.
     total: &'p Cell<u64>,
+    /// Values may be anything: distributions look at their counts themselves.
+    is_counted: bool,
+    /// The values so far of the pattern that it is in.
+    of_pattern: Option<&'p Cell<usize>>,
 }
 
 impl Place<'_> {
@@ -60,9 +66,26 @@ impl Place<'_> {
         NO_COUNTS.iter().any(is_of)
     }
 
-    /// Values may be anything: distributions look at their counts themselves.
+    /// Whether it is the list of a distribution.
     fn is_distribution(&self) -> bool {
         ["few", "hdr"].contains(&self.key)
+    }
+
+    /// Whether each entry is a pattern.
+    fn are_patterns(&self) -> bool {
+        self.key == "patterns" && self.within.is_some_and(|whole| whole.within.is_none())
+    }
+
+    /// Counts one more value of a pattern.
+    fn count<E: Error>(&self) -> Result<(), E> {
+        let Some(values) = self.of_pattern else {
+            return Ok(());
+        };
+        values.set(values.get() + 1);
+        match values.get() <= MOST_VALUES {
+            true => Ok(()),
+            false => Err(E::custom("a pattern with more values than any has")),
+        }
     }
 
     fn path(&self) -> String {
@@ -74,6 +97,10 @@ impl Place<'_> {
         }
     }
 }
+
+/// More values than a pattern has, all of its distributions, clients and stretches of the ring counted. What is behind unknown
+/// keys of a pattern is kept until the pattern has been read, which takes dozens of bytes for each.
+const MOST_VALUES: usize = 16_384;
 
 /// Stands for any key in [`NO_COUNTS`].
 const ANY: &str = "*";
@@ -96,6 +123,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.count()?;
         deserializer.deserialize_any(self)
     }
 }
@@ -108,7 +136,7 @@ impl<'de> Visitor<'de> for Place<'_> {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        if self.may_be_anything() {
+        if !self.is_counted || self.may_be_anything() {
             return Ok(());
         }
         self.total.set(self.total.get().saturating_add(number));
@@ -120,22 +148,27 @@ impl<'de> Visitor<'de> for Place<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(Key(key)) = map.next_key()? {
+            let values = Cell::default();
             map.next_value_seed(Place {
                 key: &key,
                 within: Some(&self),
-                found: self.found,
-                total: self.total,
+                of_pattern: if self.are_patterns() {
+                    Some(&values)
+                } else {
+                    self.of_pattern
+                },
+                ..self
             })?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        if self.is_distribution() {
-            while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
-            return Ok(());
-        }
-        while items.next_element_seed(self)?.is_some() {}
+        let item = Place {
+            is_counted: self.is_counted && !self.is_distribution(),
+            ..self
+        };
+        while items.next_element_seed(item)?.is_some() {}
         Ok(())
     }
 

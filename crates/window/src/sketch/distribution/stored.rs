@@ -15,7 +15,11 @@ use crate::sketch::meter;
 #[serde(deny_unknown_fields)]
 struct Stored {
     sum: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "meter::list"
+    )]
     few: Vec<(u64, u64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hdr: Option<(u64, u64, String)>,
@@ -52,10 +56,7 @@ impl<'de> Deserialize<'de> for Distribution {
             None if !stored.few.is_sorted_by(|a, b| a.0 < b.0) => {
                 return Err(D::Error::custom("values out of order"));
             }
-            None => {
-                meter::charge(stored.few.capacity() * size_of::<(u64, u64)>())?;
-                Values::Few(stored.few)
-            }
+            None => Values::Few(stored.few),
             Some((min, max, text)) => {
                 let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
                 if !is_ours(&bytes) {
