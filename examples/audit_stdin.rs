@@ -23,7 +23,7 @@ fn main() -> anyhow::Result<()> {
         .context("which schema? audit_stdin SCHEMA < CQL")?;
     let definitions = std::fs::read_to_string(&path).with_context(|| path)?;
     let (schema, errors) = Schema::read_cql(&definitions);
-    errors.iter().for_each(|error| println!("{error}"));
+    errors.first.iter().for_each(|error| println!("{error}"));
     let mut script = String::new();
     std::io::stdin().read_to_string(&mut script)?;
     let mut keys = Keys::default();

@@ -30,11 +30,16 @@ pub(super) fn read_with_text(path: &Path) -> anyhow::Result<(Schema, String)> {
     match Schema::from_cql(text) {
         Ok(schema) => Ok((schema, text.to_owned())),
         Err(errors) => {
-            let shown: Vec<_> = errors.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+            let shown: Vec<_> = errors
+                .first
+                .iter()
+                .take(MOST_SHOWN)
+                .map(ToString::to_string)
+                .collect();
             bail!(
                 "the schema file {} has {} errors: {}",
                 path.display(),
-                errors.len(),
+                errors.count,
                 shown.join("; ")
             )
         }

@@ -146,19 +146,14 @@ const MAX_BYTES: u64 = 512 << 20;
 /// What is made of it in memory, at most: a few characters may stand for a histogram of 50 KiB.
 const MAX_MEMORY: u64 = 512 << 20;
 
-/// A longer schema is not written: 20,000 tables take less.
+/// A longer schema is neither written nor taken from a document: 20,000 tables take less.
 const MAX_SCHEMA: usize = 32 << 20;
 
 impl Snapshot {
     /// A snapshot of `window`.
     pub fn new(mut window: Window, cluster: Cluster, mut schema: String, key_id: String) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        if schema.len() > MAX_SCHEMA {
-            let notice =
-                "The schema is too large for a snapshot: reports that are made from snapshots lack it.";
-            window.coverage.notices.insert(notice.to_owned());
-            schema = String::new();
-        }
+        leave_out_too_large(&mut schema, &mut window);
         Self {
             format: FORMAT.to_owned(),
             version,
@@ -236,9 +231,19 @@ impl Snapshot {
         let mut snapshot: Self = meter::within(memory, || serde_json::from_slice(&text))?;
         let sums = snapshot.window.coverage.check();
         sums.map_err(SnapshotError::Sums)?;
+        leave_out_too_large(&mut snapshot.schema, &mut snapshot.window);
         snapshot.window.sequences.keep_within_limits();
         snapshot.window.assume_observed();
         Ok(snapshot)
+    }
+}
+
+/// Leaves out a schema that is longer than one is written, and says so.
+fn leave_out_too_large(schema: &mut String, window: &mut Window) {
+    if schema.len() > MAX_SCHEMA {
+        let notice = "The schema is too large for a snapshot: reports that are made from snapshots lack it.";
+        window.coverage.notices.insert(notice.to_owned());
+        *schema = String::new();
     }
 }
 
@@ -397,6 +402,17 @@ mod tests {
             (snapshot.schema.len(), snapshot.window.coverage.notices.len()),
             (0, 1)
         );
+    }
+
+    /// A document that others have made may have any.
+    #[test]
+    fn a_schema_that_is_too_large_is_left_out_of_what_is_read_and_said() {
+        let mut made_up = snapshot(Window::new(Timestamp::UNIX_EPOCH, "test"));
+        made_up.schema = "a;".repeat(MAX_SCHEMA / 2 + 1);
+        let mut text = Vec::new();
+        made_up.write(&mut text).unwrap();
+        let read = Snapshot::read(&text[..]).unwrap();
+        assert_eq!((read.schema.len(), read.window.coverage.notices.len()), (0, 1));
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Merged {
             return Ok(Schema::default());
         };
         let (schema, errors) = Schema::read_cql(text);
-        if let Some(error) = errors.first() {
+        if let Some(error) = errors.first.first() {
             bail!("the snapshot {} holds a damaged schema: {error}", path.display());
         }
         Ok(schema)

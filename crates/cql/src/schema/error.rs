@@ -12,6 +12,32 @@ pub struct SchemaError {
     pub span: Span,
 }
 
+/// What is wrong with a script: a statement of two bytes may be a mistake, so only the first ones are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SchemaErrors {
+    /// The first of them, [`SchemaErrors::MOST`] at most.
+    pub first: Vec<SchemaError>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl SchemaErrors {
+    /// As many are kept.
+    pub const MOST: usize = 100;
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn add(&mut self, error: SchemaError) {
+        self.count += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push(error);
+        }
+    }
+}
+
 /// What is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaErrorKind {

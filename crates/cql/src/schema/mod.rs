@@ -22,7 +22,7 @@ mod weight;
 
 pub use crate::syntax::ast::IndexTargetKind;
 pub use data_type::DataType;
-pub use error::{SchemaError, SchemaErrorKind};
+pub use error::{SchemaError, SchemaErrorKind, SchemaErrors};
 pub use model::{
     Column, ColumnKind, Index, IndexClass, IndexTarget, Keyspace, OptionValue, Order, Schema, Table,
     UserType, View,

@@ -7,7 +7,9 @@ use crate::syntax;
 use cqlens_proto::types::CqlType;
 
 use super::rows::{ColumnRow, IndexRow, KeyspaceRow, Rows, TableRow, TypeRow, ViewRow};
-use super::{ColumnKind, IndexClass, IndexTargetKind, OptionValue, Order, Schema, SchemaErrorKind};
+use super::{
+    ColumnKind, IndexClass, IndexTargetKind, OptionValue, Order, Schema, SchemaErrorKind, SchemaErrors,
+};
 
 /// As `DESCRIBE SCHEMA` prints it, comments, ids and all.
 const DESCRIBED: &str = r#"
@@ -267,11 +269,18 @@ fn use_says_whose_names_follow_and_errors_say_where() {
     let text = "CREATE KEYSPACE a WITH replication = {};\nUSE a;\nCREATE TABLE t (k int PRIMARY KEY);\nCREATE TABLE b.t (k int PRIMARY KEY);\nCREATE TABEL x;\nSELECT * FROM t;\nCREATE TABLE u (k int, PRIMARY KEY (z));";
     let (schema, errors) = Schema::read_cql(text);
     assert!(schema.table("a", "t").is_some());
-    let places: Vec<&str> = errors.iter().map(|error| error.span.of(text)).collect();
+    let places: Vec<&str> = errors.first.iter().map(|error| error.span.of(text)).collect();
     assert_eq!(places, ["b.t", "TABEL", "z"]);
-    assert_eq!(errors[0].kind, SchemaErrorKind::KeyspaceUnknown("b".into()));
-    assert!(matches!(errors[1].kind, SchemaErrorKind::Syntax(_)));
-    assert_eq!(errors[2].kind, SchemaErrorKind::ColumnUnknown("z".into()));
+    assert_eq!(errors.first[0].kind, SchemaErrorKind::KeyspaceUnknown("b".into()));
+    assert!(matches!(errors.first[1].kind, SchemaErrorKind::Syntax(_)));
+    assert_eq!(errors.first[2].kind, SchemaErrorKind::ColumnUnknown("z".into()));
+}
+
+/// The attack: two bytes of a script would become an error of dozens each.
+#[test]
+fn of_mistakes_without_end_the_first_ones_are_kept_and_all_are_counted() {
+    let (_, errors) = Schema::read_cql(&"a;".repeat(10_000));
+    assert_eq!((errors.first.len(), errors.count), (SchemaErrors::MOST, 10_000));
 }
 
 #[test]

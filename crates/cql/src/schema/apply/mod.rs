@@ -9,7 +9,7 @@ mod table;
 mod user_type;
 mod view;
 
-use super::error::{SchemaError, SchemaErrorKind};
+use super::error::{SchemaError, SchemaErrorKind, SchemaErrors};
 use super::model::Schema;
 use crate::syntax::ast::{Body, Drop, Dropped, Kind, Other, Statement};
 use crate::syntax::{self, Span};
@@ -21,8 +21,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Every statement that is not CQL or does not fit what the statements before it have defined.
-    pub fn from_cql(text: &str) -> std::result::Result<Self, Vec<SchemaError>> {
+    /// The statements that are not CQL or do not fit what the statements before them have defined.
+    pub fn from_cql(text: &str) -> std::result::Result<Self, SchemaErrors> {
         let (schema, errors) = Self::read_cql(text);
         if errors.is_empty() {
             Ok(schema)
@@ -32,9 +32,9 @@ impl Schema {
     }
 
     /// As [`Schema::from_cql`], but keeps what could be read.
-    pub fn read_cql(text: &str) -> (Self, Vec<SchemaError>) {
+    pub fn read_cql(text: &str) -> (Self, SchemaErrors) {
         let mut schema = Self::default();
-        let mut errors = Vec::new();
+        let mut errors = SchemaErrors::default();
         let mut keyspace = None;
         for (_, statement) in syntax::statements(text) {
             let outcome = match statement {
@@ -54,7 +54,7 @@ impl Schema {
                     ..
                 })
                 | Ok(()) => {}
-                Err(error) => errors.push(error),
+                Err(error) => errors.add(error),
             }
         }
         (schema, errors)
