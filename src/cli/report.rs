@@ -1,8 +1,10 @@
 //! `cqlens report SNAPSHOT…`: merges snapshots and renders what they say.
 
 mod args;
+mod clusters;
 #[cfg(feature = "fleet")]
 mod from_store;
+mod left_out;
 mod merged;
 mod progress;
 mod reading;
@@ -31,7 +33,7 @@ use cqlens_rules::Judging;
 /// Reads, merges, judges, renders; `settings` names the settings file if cqlens found it by itself.
 ///
 /// # Errors
-/// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
+/// A snapshot that cannot be read or is damaged, snapshots of different clusters of which none has most, no window in the span of
 /// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging, settings: Option<String>) -> anyhow::Result<ExitCode> {
     let wrong = args
@@ -96,7 +98,7 @@ pub(super) fn read(source: &SourceArgs, visitor: &mut dyn Visitor) -> anyhow::Re
 
 /// The report of snapshots, files or folders of them.
 fn judge(merged: Merged, judging: &Judging) -> anyhow::Result<Report> {
-    let schema = merged.schema()?;
+    let schema = merged.schema();
     let now = Timestamp::now();
     let context = cqlens_rules::Context::new(&merged.window, &schema, &merged.cluster);
     let judgement = judging.judge(&context, today(now));

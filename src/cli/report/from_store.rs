@@ -10,7 +10,7 @@ use jiff::{Timestamp, ToSpan, civil::Date};
 use super::{
     merged::{Choice, Merged},
     progress::Progress,
-    reading::{Reading, Visitor},
+    reading::{Finished, Reading, Visitor},
 };
 use crate::{
     cli::{fleet, output::today},
@@ -31,15 +31,24 @@ pub(super) fn read(
         .enable_all()
         .build()
         .context("no runtime")?;
-    let reading = runtime.block_on(read_all(address, choice, visitor, progress));
-    let (reading, snapshots) = reading.with_context(|| format!("cannot read {address}"))?;
-    ensure!(snapshots > 0, "{address} has no snapshot of that span of time");
-    reading.finish(snapshots)
+    let mut cluster = None;
+    loop {
+        let reading = read_all(address, choice.clone(), cluster, visitor, progress);
+        let (reading, snapshots) = runtime
+            .block_on(reading)
+            .with_context(|| format!("cannot read {address}"))?;
+        ensure!(snapshots > 0, "{address} has no snapshot of that span of time");
+        match reading.finish(snapshots)? {
+            Finished::Merged(merged) => return Ok(*merged),
+            Finished::IsOf(name) => cluster = Some(name),
+        }
+    }
 }
 
 async fn read_all<'v>(
     address: &Address,
     choice: Choice,
+    cluster: Option<String>,
     visitor: &'v mut dyn Visitor,
     progress: &mut Progress,
 ) -> anyhow::Result<(Reading<'v>, usize)> {
@@ -49,7 +58,7 @@ async fn read_all<'v>(
         let sources = store.sources(day).await?;
         to_read.extend(sources.into_iter().map(|source| (day, source)));
     }
-    let mut reading = Reading::new(choice, visitor)?;
+    let mut reading = Reading::new(choice, cluster, visitor)?;
     let mut snapshots = 0;
     for (done, (day, source)) in to_read.iter().enumerate() {
         progress.show(done, to_read.len());
@@ -78,7 +87,7 @@ fn take(
             let sources: Vec<_> = snapshot.window.sources.iter().map(String::as_str).collect();
             reading.misplace(name.source(), &path, &sources)
         }
-        read => reading.take(Path::new(&path), read),
+        read => reading.take(Path::new(&path), true, read),
     }
 }
 

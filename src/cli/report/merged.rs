@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use jiff::Timestamp;
 
 use super::{
     progress::Progress,
-    reading::{MOST_ATTEMPTS, Reading, Visitor, files},
+    reading::{Finished, MOST_ATTEMPTS, Reading, Visitor, files},
 };
 use cqlens_cql::schema::Schema;
 use cqlens_report::Timeline;
@@ -52,8 +52,8 @@ pub(in crate::cli) struct Merged {
     pub(super) cluster: Cluster,
     /// The windows one after the other.
     pub(super) timeline: Timeline,
-    /// The latest known schema, and its file.
-    schema: Option<(Timestamp, String, PathBuf)>,
+    /// The latest known schema that can be read.
+    schema: Option<(Timestamp, String)>,
     /// The first file, and the key of its hashes.
     first: (PathBuf, String),
     /// Windows that are counted with the latest merged file of each source: their own files, which a killed process
@@ -66,30 +66,31 @@ impl Merged {
     ///
     /// # Errors
     /// A snapshot that cannot be opened, or is damaged where that is an error or none is whole, snapshots of
-    /// different clusters, no window in the span of time.
+    /// different clusters of which none has most, no window in the span of time.
     pub(super) fn read(
         snapshots: &[PathBuf],
         choice: Choice,
         visitor: &mut dyn Visitor,
         progress: &mut Progress,
     ) -> anyhow::Result<Self> {
-        let mut attempts = 1;
+        let (mut attempts, mut cluster) = (1, None);
         loop {
-            let reading = Reading::new(choice.clone(), visitor)?;
+            let reading = Reading::new(choice.clone(), cluster.clone(), visitor)?;
             match reading.read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
-                Some(merged) => return Ok(merged),
+                Some(Finished::Merged(merged)) => return Ok(*merged),
+                Some(Finished::IsOf(name)) => cluster = Some(name),
                 None => attempts += 1,
             }
         }
     }
 
+    /// The first snapshot, without its schema.
     pub(super) fn new(snapshot: Snapshot, path: &Path) -> Self {
-        let end = snapshot.window.end;
         let mut timeline = Timeline::default();
         timeline.add(&snapshot.window);
         let mut merged = Self {
             timeline,
-            schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
+            schema: None,
             counted: BTreeMap::new(),
             // The processes that wrote them may have had higher limits.
             window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
@@ -101,32 +102,45 @@ impl Merged {
     }
 
     /// Whether a snapshot is one more, and none of what is counted already; says so of one that is neither wholly.
-    ///
-    /// # Errors
-    /// It is of another cluster.
-    pub(super) fn takes(&mut self, snapshot: &Snapshot, path: &Path) -> anyhow::Result<bool> {
+    pub(super) fn takes(&mut self, snapshot: &Snapshot, path: &Path) -> bool {
         if self.has_counted(&snapshot.window) {
-            return Ok(false);
+            return false;
         }
         if let Some(source) = self.window.observed.overlap(&snapshot.window.observed) {
             let notice = overlapping(source, path);
             tracing::warn!("{notice}");
             self.window.coverage.notices.insert(notice);
-            return Ok(false);
+            return false;
         }
-        if let (Some(ours), Some(theirs)) = (&self.cluster.name, &snapshot.cluster.name) {
-            let first = self.first.0.display();
-            ensure!(
-                ours == theirs,
-                "{} is from cluster {theirs:?}, but {first} from cluster {ours:?}: report them separately",
-                path.display()
-            );
-        }
-        Ok(true)
+        true
     }
 
-    /// Adds a snapshot that it takes.
-    pub(super) fn add(&mut self, snapshot: Snapshot, path: &Path) {
+    /// The file that was merged first.
+    pub(super) fn first(&self) -> &Path {
+        &self.first.0
+    }
+
+    /// Takes the schema of a snapshot if it is the latest one.
+    ///
+    /// # Errors
+    /// It would be, and cannot be read: the one before stays.
+    pub(super) fn take_schema(&mut self, end: Timestamp, text: String, path: &Path) -> anyhow::Result<()> {
+        let known = self.schema.as_ref();
+        if text.is_empty() || known.is_some_and(|(known, _)| end < *known) {
+            return Ok(());
+        }
+        // Most windows have the schema of the one before.
+        if known.is_none_or(|(_, known)| *known != text)
+            && let Some(error) = Schema::read_cql(&text).1.first.first()
+        {
+            bail!("the snapshot {} holds a damaged schema: {error}", path.display());
+        }
+        self.schema = Some((end, text));
+        Ok(())
+    }
+
+    /// Adds a snapshot that it takes, without its schema.
+    pub(super) fn add(&mut self, snapshot: Snapshot) {
         let end = snapshot.window.end;
         if end >= self.window.end {
             self.cluster.update(snapshot.cluster);
@@ -137,10 +151,6 @@ impl Merged {
         if snapshot.key_id != self.first.1 {
             self.window.coverage.notices.insert(OTHER_KEY.to_owned());
         }
-        let is_latest = self.schema.as_ref().is_none_or(|(known, ..)| end >= *known);
-        if is_latest && !snapshot.schema.is_empty() {
-            self.schema = Some((end, snapshot.schema, path.to_owned()));
-        }
         self.count_parts(&snapshot.window.sources, snapshot.parts);
         self.timeline.add(&snapshot.window);
         self.window.merge(&snapshot.window);
@@ -148,7 +158,7 @@ impl Merged {
 
     /// All of it as one snapshot.
     pub(in crate::cli) fn into_snapshot(self) -> Snapshot {
-        let schema = self.schema.map_or(String::new(), |(_, text, _)| text);
+        let schema = self.schema.map_or(String::new(), |(_, text)| text);
         Snapshot::new(self.window, self.cluster, schema, self.first.1)
     }
 
@@ -163,19 +173,10 @@ impl Merged {
         parts.is_some_and(|parts| parts.contains(&window.start))
     }
 
-    /// The schema in force at the end; an empty one if no snapshot has any.
-    ///
-    /// # Errors
-    /// A schema that cannot be read.
-    pub(super) fn schema(&self) -> anyhow::Result<Schema> {
-        let Some((_, text, path)) = &self.schema else {
-            return Ok(Schema::default());
-        };
-        let (schema, errors) = Schema::read_cql(text);
-        if let Some(error) = errors.first.first() {
-            bail!("the snapshot {} holds a damaged schema: {error}", path.display());
-        }
-        Ok(schema)
+    /// The schema in force at the end; an empty one if no snapshot has any that can be read.
+    pub(super) fn schema(&self) -> Schema {
+        let text = self.schema.as_ref().map(|(_, text)| text.as_str());
+        Schema::read_cql(text.unwrap_or_default()).0
     }
 }
 

@@ -9,6 +9,8 @@ use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
 use super::{
+    clusters::Clusters,
+    left_out::LeftOut,
     merged::{Choice, Merged},
     progress::Progress,
 };
@@ -19,9 +21,6 @@ use cqlens_window::{Snapshot, SnapshotError, number};
 
 /// So often reading begins anew because files have gone that were there: a proxy merges or removes old ones.
 pub(super) const MOST_ATTEMPTS: usize = 5;
-
-/// How many files a notice names.
-const MOST_NAMED: usize = 5;
 
 /// A window that begins before a limit of time and ends so long after it is said to be cut, in seconds. Of shorter
 /// ones nobody expects more.
@@ -72,17 +71,14 @@ pub(super) struct Reading<'v> {
     unnamed: LeftOut,
     /// Windows in the folders of others.
     misplaced: LeftOut,
+    /// Those of other clusters.
+    of_others: LeftOut,
+    /// Those whose schema cannot be read.
+    without_schema: LeftOut,
+    clusters: Clusters,
     /// Why the first of those that are damaged or of a later format cannot be read.
     error: Option<anyhow::Error>,
     cut: CutWindows,
-}
-
-/// Files of one kind that are left out.
-#[derive(Default)]
-struct LeftOut {
-    count: u64,
-    /// The first of them.
-    names: Vec<String>,
 }
 
 /// Windows that the limits of time cut.
@@ -95,9 +91,15 @@ struct CutWindows {
 }
 
 impl<'v> Reading<'v> {
+    /// Reads the windows of that cluster, or finds out of which most are.
+    ///
     /// # Errors
     /// Those of the visitor.
-    pub(super) fn new(choice: Choice, visitor: &'v mut dyn Visitor) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        choice: Choice,
+        cluster: Option<String>,
+        visitor: &'v mut dyn Visitor,
+    ) -> anyhow::Result<Self> {
         visitor.begin()?;
         Ok(Self {
             choice,
@@ -108,6 +110,9 @@ impl<'v> Reading<'v> {
             gone: LeftOut::default(),
             unnamed: LeftOut::default(),
             misplaced: LeftOut::default(),
+            of_others: LeftOut::default(),
+            without_schema: LeftOut::default(),
+            clusters: Clusters::of(cluster),
             error: None,
             cut: CutWindows::default(),
         })
@@ -123,11 +128,11 @@ impl<'v> Reading<'v> {
         files: &[FoundFile],
         may_begin_anew: bool,
         progress: &mut Progress,
-    ) -> anyhow::Result<Option<Merged>> {
+    ) -> anyhow::Result<Option<Finished>> {
         for (place, file) in files.iter().enumerate() {
             progress.show(place, files.len());
             match open(file)? {
-                Some(opened) => self.take(&file.path, Snapshot::read(opened))?,
+                Some(opened) => self.take(&file.path, file.is_listed, Snapshot::read(opened))?,
                 None if may_begin_anew => return Ok(None),
                 None => self.gone.add(&file.path),
             }
@@ -136,12 +141,19 @@ impl<'v> Reading<'v> {
         self.finish(files.len()).map(Some)
     }
 
-    /// Takes what was read of a snapshot.
+    /// Takes what was read of a snapshot. One that was found in a folder or store may be of anybody: it does not
+    /// make the whole report fail.
     ///
     /// # Errors
-    /// A damaged one where that is an error, and those of [`Merged::takes`] and of the visitor.
-    pub(super) fn take(&mut self, path: &Path, read: Result<Snapshot, SnapshotError>) -> anyhow::Result<()> {
-        let snapshot = match read {
+    /// A damaged one where that is an error, one that was named and is of another cluster or has a damaged schema, and those of
+    /// the visitor.
+    pub(super) fn take(
+        &mut self,
+        path: &Path,
+        is_listed: bool,
+        read: Result<Snapshot, SnapshotError>,
+    ) -> anyhow::Result<()> {
+        let mut snapshot = match read {
             Ok(snapshot) => snapshot,
             Err(error) => return self.leave_out(path, error),
         };
@@ -150,16 +162,73 @@ impl<'v> Reading<'v> {
         if !self.choice.has_snapshot(&snapshot) {
             return Ok(());
         }
+        if let Some(theirs) = self.clusters.other(snapshot.cluster.name.as_deref()) {
+            let error = self.of_another_cluster(path, theirs);
+            return match is_listed {
+                true => self.leave_out_of_another(path, error),
+                false => Err(error),
+            };
+        }
         if let Some(merged) = &mut self.merged
-            && !merged.takes(&snapshot, path)?
+            && !merged.takes(&snapshot, path)
         {
             return Ok(());
         }
         self.visitor.see(&snapshot)?;
+        let schema = std::mem::take(&mut snapshot.schema);
+        let end = snapshot.window.end;
         match &mut self.merged {
-            Some(merged) => merged.add(snapshot, path),
+            Some(merged) => merged.add(snapshot),
             None => self.merged = Some(Merged::new(snapshot, path)),
         }
+        self.take_schema(end, schema, path, is_listed)
+    }
+
+    fn take_schema(
+        &mut self,
+        end: Timestamp,
+        schema: String,
+        path: &Path,
+        is_listed: bool,
+    ) -> anyhow::Result<()> {
+        let taken = self
+            .merged
+            .as_mut()
+            .map(|merged| merged.take_schema(end, schema, path));
+        match taken {
+            Some(Err(error)) if is_listed => {
+                self.without_schema.add(path);
+                self.complain(error)
+            }
+            Some(taken) => taken,
+            None => Ok(()),
+        }
+    }
+
+    fn of_another_cluster(&self, path: &Path, theirs: &str) -> anyhow::Error {
+        let ours = self.clusters.ours();
+        let first = self
+            .merged
+            .as_ref()
+            .map(|merged| format!("{} from cluster ", merged.first().display()));
+        anyhow::anyhow!(
+            "{} is from cluster {theirs:?}, but {}{ours:?}: report them separately",
+            path.display(),
+            first.unwrap_or_else(|| "others from cluster ".to_owned())
+        )
+    }
+
+    /// Leaves out a window of another cluster than most.
+    ///
+    /// # Errors
+    /// If what is damaged is an error.
+    fn leave_out_of_another(&mut self, path: &Path, error: anyhow::Error) -> anyhow::Result<()> {
+        self.of_others.add(path);
+        if self.choice.strict {
+            return Err(error);
+        }
+        tracing::warn!("{error:#}: it is left out");
+        self.clusters.leave_out(error);
         Ok(())
     }
 
@@ -189,7 +258,7 @@ impl<'v> Reading<'v> {
             "the store has {count} objects that are no windows: {}",
             names.join(", ")
         );
-        self.unnamed = LeftOut { count, names };
+        self.unnamed = LeftOut::of(count, names);
         self.complain(error)
     }
 
@@ -216,8 +285,11 @@ impl<'v> Reading<'v> {
     /// What was read, with what must be said of the rest.
     ///
     /// # Errors
-    /// Nothing was merged.
-    pub(super) fn finish(self, files: usize) -> anyhow::Result<Merged> {
+    /// Nothing was merged, or windows of several clusters of which none has most.
+    pub(super) fn finish(mut self, files: usize) -> anyhow::Result<Finished> {
+        if let Some(name) = self.clusters.most_are_of()? {
+            return Ok(Finished::IsOf(name));
+        }
         let Some(mut merged) = self.merged else {
             return match self.error {
                 Some(error) => Err(error),
@@ -250,6 +322,16 @@ impl<'v> Reading<'v> {
                 "in the folder of a source that it does not come from, and left out",
                 "Those of the sources that they name count.",
             ),
+            self.of_others.notice(
+                ["snapshot is", "snapshots are"],
+                "of another cluster than most, and left out",
+                "Report the other cluster separately (`--cluster`).",
+            ),
+            self.without_schema.notice(
+                ["snapshot has", "snapshots have"],
+                "a damaged schema, which is left out",
+                "The schema is that of another one.",
+            ),
             self.cut
                 .by_since
                 .map(|(count, until)| cut(count, "--since", until, "left out as a whole")),
@@ -262,32 +344,15 @@ impl<'v> Reading<'v> {
             .coverage
             .notices
             .extend(notices.into_iter().flatten());
-        Ok(merged)
+        Ok(Finished::Merged(Box::new(merged)))
     }
 }
 
-impl LeftOut {
-    fn add(&mut self, path: &Path) {
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        self.add_name(name.to_string_lossy().into_owned());
-    }
-
-    fn add_name(&mut self, name: String) {
-        self.count += 1;
-        if self.names.len() < MOST_NAMED {
-            self.names.push(name);
-        }
-    }
-
-    /// Says which they are; nothing where there are none.
-    fn notice(&self, [one, several]: [&str; 2], what: &str, so: &str) -> Option<String> {
-        let more = match self.count - self.names.len() as u64 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let count = number::plural(self.count, one, several);
-        (self.count > 0).then(|| format!("{count} {what}: {}{more}. {so}", self.names.join(", ")))
-    }
+/// What came of reading.
+pub(super) enum Finished {
+    Merged(Box<Merged>),
+    /// The windows that were merged are of another cluster than most: reading begins anew with this one.
+    IsOf(String),
 }
 
 impl CutWindows {
@@ -391,13 +456,16 @@ mod tests {
         fs::remove_file(folder.path().join("2.cqlens.json")).unwrap();
         let read = |may_begin_anew| {
             let mut nobody = ();
-            let reading = Reading::new(Choice::default(), &mut nobody).unwrap();
+            let reading = Reading::new(Choice::default(), None, &mut nobody).unwrap();
             reading
                 .read(&found, may_begin_anew, &mut Progress::begin("snapshots"))
                 .unwrap()
         };
         assert!(read(true).is_none());
-        let coverage = read(false).unwrap().window.coverage;
+        let Some(Finished::Merged(merged)) = read(false) else {
+            unreachable!("one cluster");
+        };
+        let coverage = merged.window.coverage;
         assert_eq!(coverage.requests, 200);
         let notices: Vec<_> = coverage.notices.into_iter().collect();
         assert!(
@@ -407,7 +475,7 @@ mod tests {
         );
         let named = [folder.path().join("2.cqlens.json")];
         assert!(
-            Reading::new(Choice::default(), &mut ())
+            Reading::new(Choice::default(), None, &mut ())
                 .unwrap()
                 .read(&files(&named).unwrap(), true, &mut Progress::begin("snapshots"))
                 .is_err()

@@ -423,6 +423,62 @@ fn snapshots_of_two_clusters_are_not_mixed() {
     );
 }
 
+/// Others may write into a folder or store.
+#[test]
+fn a_window_of_another_cluster_than_most_is_left_out_and_named() {
+    let folder = folder(&[
+        snapshot("x", "2026-11-21T06:00:00Z"),
+        snapshot("a", "2026-11-21T06:00:00Z"),
+        snapshot("a", "2026-11-21T07:00:00Z"),
+        snapshot("y", "2026-11-21T08:00:00Z"),
+        snapshot("a", "2026-11-21T09:00:00Z"),
+    ]);
+    let report = json(&folder, &[]);
+    assert_eq!(report["coverage"]["requests"], 300);
+    assert_eq!(report["cluster"]["name"], "a");
+    let notices = report["coverage"]["notices"].to_string();
+    let left_out =
+        "2 snapshots are of another cluster than most, and left out: 1.cqlens.json, 4.cqlens.json.";
+    assert!(notices.contains(left_out), "{notices}");
+    let error = run_typed(&typed(&[&path(&folder, ""), "--strict"])).unwrap_err();
+    assert!(error.to_string().contains("is from cluster"), "{error}");
+    // Who names files knows them.
+    let named = [path(&folder, "2.cqlens.json"), path(&folder, "4.cqlens.json")];
+    let error = run_typed(&typed(&[&named[0], &named[1]]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with("report them separately"), "{error}");
+}
+
+#[test]
+fn a_damaged_schema_of_the_latest_window_leaves_the_one_before() {
+    let hour = |hour: u8, schema: &str| {
+        let mut snapshot = snapshot("a", &format!("2026-11-21T0{hour}:00:00Z"));
+        schema.clone_into(&mut snapshot.schema);
+        snapshot
+    };
+    let keyspace =
+        |name: &str| format!("CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy'}};");
+    let mut damaged = hour(6, "x");
+    damaged.window.end = "9999-12-30T00:00:00Z".parse().unwrap();
+    let good = [hour(7, &keyspace("one")), hour(8, &keyspace("two"))];
+    let folder = folder(&[vec![damaged], good.to_vec(), vec![hour(9, "y")]].concat());
+    let merged = Merged::read(
+        &[folder.path().to_owned()],
+        Choice::default(),
+        &mut (),
+        &mut Progress::begin("snapshots"),
+    );
+    let merged = merged.unwrap();
+    assert_eq!(merged.schema().keyspaces.keys().collect::<Vec<_>>(), ["two"]);
+    assert_eq!(merged.window.coverage.requests, 400);
+    let notices = merged.window.coverage.notices.into_iter().collect::<String>();
+    let said = "2 snapshots have a damaged schema, which is left out: 1.cqlens.json, 4.cqlens.json.";
+    assert!(notices.contains(said), "{notices}");
+    assert!(run_typed(&typed(&[&path(&folder, ""), "--strict"])).is_err());
+    assert!(run_typed(&typed(&[&path(&folder, "1.cqlens.json")])).is_err());
+}
+
 #[test]
 fn snapshots_with_another_hash_key_are_merged_with_a_notice() {
     let mut other = snapshot("a", "2026-11-21T08:00:00Z");
