@@ -4,12 +4,18 @@
 //! about one of the same templates; so it stays known when further templates join it. Accepted findings are
 //! findings here: what was accepted then and is open now is known.
 
-use std::io::Read;
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::Read,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{FORMAT, FindingReport, PatternReport, Report};
+use super::{
+    FORMAT, FindingReport, Report,
+    identity::{Identity, Known},
+};
 use cqlens_rules::{Severity, StableId};
 use cqlens_window::{PatternId, number};
 
@@ -55,26 +61,6 @@ pub(super) struct Before {
     pub(super) time_share: Option<f64>,
     #[serde(default)]
     pub(super) acceptance: Option<serde_json::Value>,
-}
-
-/// What a finding is known by in another report.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Identity<'f> {
-    id: Option<StableId>,
-    rule: &'f str,
-    place: (Option<&'f str>, Option<&'f str>),
-    patterns: &'f [PatternId],
-}
-
-impl Identity<'_> {
-    /// Whether both are of one finding: they have one id, or come from one rule on one table, about one of the
-    /// same templates.
-    pub(super) fn is_of(self, other: Identity<'_>) -> bool {
-        let are_of_one_place = self.rule == other.rule && self.place == other.place;
-        let share_a_pattern = || self.patterns.iter().any(|id| other.patterns.contains(id));
-        let have_none = self.patterns.is_empty() && other.patterns.is_empty();
-        (self.id.is_some() && self.id == other.id) || are_of_one_place && (have_none || share_a_pattern())
-    }
 }
 
 /// Why a file is no baseline.
@@ -178,6 +164,11 @@ impl Baseline {
     pub(super) fn findings(&self) -> impl Iterator<Item = &Before> {
         self.findings.iter().chain(&self.accepted)
     }
+
+    /// The findings by what they are known by.
+    pub(super) fn known(&self) -> Known<'_> {
+        Known::of(self.findings().map(|before| (before.identity(), before.severity)))
+    }
 }
 
 impl Report {
@@ -188,8 +179,9 @@ impl Report {
     pub fn since(mut self, baseline: &Baseline) -> Result<Self, BaselineError> {
         baseline.check_cluster(self.cluster.name.as_deref())?;
         let gone = gone(&self, baseline);
+        let known = baseline.known();
         for finding in self.findings.iter_mut().chain(&mut self.accepted) {
-            finding.since_review = Some(since_review(finding, baseline));
+            finding.since_review = Some(since_review(finding, &known));
         }
         let (new, gone_count) = (self.new_findings(), gone.len() as u64);
         self.summary.detail += &format!(" {}.", sentence(new, gone_count, baseline.window.end));
@@ -247,12 +239,9 @@ fn sentence(new: u64, gone: u64, last: Timestamp) -> String {
     )
 }
 
-fn since_review(finding: &FindingReport, baseline: &Baseline) -> SinceReview {
-    let before = baseline
-        .findings()
-        .filter(|before| before.identity().is_of(finding.identity()));
-    match before.map(|before| before.severity).max() {
-        Some(severity) => SinceReview {
+fn since_review(finding: &FindingReport, known: &Known<'_>) -> SinceReview {
+    match known.severest(finding.identity()) {
+        Some((severity, _)) => SinceReview {
             review: Review::Known,
             severity_before: Some(severity),
         },
@@ -264,14 +253,14 @@ fn since_review(finding: &FindingReport, baseline: &Baseline) -> SinceReview {
 }
 
 fn gone(report: &Report, baseline: &Baseline) -> Vec<Gone> {
-    let is_here = |before: &&Before| {
-        let mut findings = report.findings.iter().chain(&report.accepted);
-        findings.any(|finding| before.identity().is_of(finding.identity()))
-    };
+    let findings = report.findings.iter().chain(&report.accepted);
+    let here = Known::of(findings.map(|finding| (finding.identity(), finding.severity)));
+    let patterns = report.patterns.iter();
+    let counts = patterns.map(|pattern| (pattern.id, pattern.count)).collect();
     let mut gone: Vec<_> = baseline
         .findings()
-        .filter(|before| !is_here(before))
-        .map(|before| before.gone(&report.patterns))
+        .filter(|before| here.severest(before.identity()).is_none())
+        .map(|before| before.gone(&counts))
         .collect();
     // Stable: by what they cost, where they are equally severe.
     gone.sort_by_key(|gone| std::cmp::Reverse(gone.severity));
@@ -288,10 +277,9 @@ impl Before {
         }
     }
 
-    fn gone(&self, patterns: &[PatternReport]) -> Gone {
-        let seen = patterns
-            .iter()
-            .filter(|pattern| self.patterns.contains(&pattern.id));
+    fn gone(&self, counts: &HashMap<PatternId, u64>) -> Gone {
+        let seen: BTreeSet<_> = self.patterns.iter().collect();
+        let seen = seen.into_iter().filter_map(|id| counts.get(id));
         Gone {
             rule: self.rule.clone(),
             severity: self.severity,
@@ -299,7 +287,7 @@ impl Before {
             table: self.table.clone(),
             patterns: self.patterns.clone(),
             title: self.title.clone(),
-            executions: seen.map(|pattern| pattern.count).sum(),
+            executions: seen.sum(),
         }
     }
 }
@@ -400,10 +388,16 @@ mod tests {
         let before = baseline(&json(&report)).unwrap();
         let mut now = report.clone();
         now.findings[0].patterns.push(PatternId(7));
-        assert_eq!(since_review(&now.findings[0], &before).review, Review::Known);
+        assert_eq!(
+            since_review(&now.findings[0], &before.known()).review,
+            Review::Known
+        );
         now.findings[0].patterns.remove(0);
         now.findings[0].id = testing::report(&scan("orders", 1)).findings[0].id;
-        assert_eq!(since_review(&now.findings[0], &before).review, Review::New);
+        assert_eq!(
+            since_review(&now.findings[0], &before.known()).review,
+            Review::New
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{FindingReport, PatternReport, ProblemReport, Report};
-use cqlens_rules::{Severity, StableId};
+use super::{FindingReport, PatternReport, ProblemReport, Report, TableReport};
+use cqlens_rules::{Severity, StableId, work};
 use cqlens_window::PatternId;
 
 /// A keyspace and a table; none of what is of no single table.
@@ -29,6 +29,37 @@ pub struct TableGroup {
     pub findings: Vec<StableId>,
     /// Its patterns by their ids, the costliest first.
     pub patterns: Vec<PatternId>,
+}
+
+/// Problems with their ranks among all, patterns and figures by table, each in the order of the report.
+#[derive(Default)]
+pub(super) struct OnTables<'r> {
+    problems: BTreeMap<TableKey<'r>, Vec<(usize, &'r ProblemReport)>>,
+    patterns: BTreeMap<TableKey<'r>, Vec<&'r PatternReport>>,
+    tables: BTreeMap<TableKey<'r>, &'r TableReport>,
+}
+
+impl<'r> OnTables<'r> {
+    pub(super) fn problems(&self, group: &'r TableGroup) -> &[(usize, &'r ProblemReport)] {
+        work::look(1);
+        self.problems
+            .get(&group.place())
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn patterns(&self, group: &'r TableGroup) -> &[&'r PatternReport] {
+        work::look(1);
+        self.patterns
+            .get(&group.place())
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn table(&self, group: &'r TableGroup) -> Option<&'r TableReport> {
+        work::look(1);
+        self.tables.get(&group.place()).copied()
+    }
 }
 
 impl TableGroup {
@@ -127,13 +158,24 @@ impl Report {
         problems.filter(|(_, problem)| place_of(problem) == group.place())
     }
 
-    /// The statements of a table.
-    pub(super) fn patterns_of<'r>(
-        &'r self,
-        group: &'r TableGroup,
-    ) -> impl Iterator<Item = &'r PatternReport> {
-        let patterns = self.patterns.iter();
-        patterns.filter(|pattern| pattern_place(pattern) == group.place())
+    /// What is on each table, sorted once for all of them.
+    pub(super) fn on_tables(&self) -> OnTables<'_> {
+        let mut all = OnTables::default();
+        for ranked in (1..).zip(&self.problems) {
+            all.problems.entry(place_of(ranked.1)).or_default().push(ranked);
+        }
+        for pattern in &self.patterns {
+            all.patterns
+                .entry(pattern_place(pattern))
+                .or_default()
+                .push(pattern);
+        }
+        for table in &self.tables {
+            let place = (Some(table.keyspace.as_str()), Some(table.table.as_str()));
+            all.tables.entry(place).or_insert(table);
+        }
+        work::look(self.problems.len() + self.patterns.len() + self.tables.len());
+        all
     }
 }
 
@@ -171,10 +213,12 @@ mod tests {
         );
         let is_last = groups.iter().rev().skip_while(|group| group.table.is_none());
         assert!(is_last.into_iter().all(|group| group.table.is_some()));
+        let all = report.on_tables();
         for group in &groups {
             let problems: Vec<_> = report.problems_of(group).map(|(_, problem)| problem.id).collect();
             assert_eq!(problems, group.problems);
-            assert_eq!(report.patterns_of(group).count(), group.patterns.len());
+            assert_eq!(report.problems_of(group).collect::<Vec<_>>(), all.problems(group));
+            assert_eq!(all.patterns(group).len(), group.patterns.len());
         }
     }
 

@@ -1,13 +1,17 @@
 //! The statements as a table for spreadsheets, one a line.
 
-use std::io::{self, Write};
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::{self, Write},
+};
 
 use serde::Serialize;
 
-use super::{PatternReport, Report};
+use super::{FindingReport, PatternReport, Report};
 use crate::text;
 use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
-use cqlens_rules::Severity;
+use cqlens_rules::{Severity, work};
+use cqlens_window::PatternId;
 
 /// A line; the names of its fields are the headings.
 #[derive(Serialize)]
@@ -43,22 +47,39 @@ struct CsvLine<'r> {
 pub(super) fn render(report: &Report, delimiter: u8, to: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().delimiter(delimiter).from_writer(to);
     let patterns: Vec<_> = match &report.by_table {
-        Some(groups) => groups
-            .iter()
-            .flat_map(|group| report.patterns_of(group))
-            .collect(),
+        Some(groups) => {
+            let all = report.on_tables();
+            groups
+                .iter()
+                .flat_map(|group| all.patterns(group).to_vec())
+                .collect()
+        }
         None => report.patterns.iter().collect(),
     };
+    let findings = by_pattern(report);
     for pattern in patterns {
-        csv.serialize(line(report, pattern, &inert(&pattern.cql)))?;
+        let findings = findings.get(&pattern.id).map(Vec::as_slice);
+        csv.serialize(line(findings.unwrap_or_default(), pattern, &inert(&pattern.cql)))?;
     }
     csv.flush()
 }
 
-fn line<'r>(report: &Report, pattern: &PatternReport, cql: &'r str) -> CsvLine<'r> {
-    let findings = report.findings.iter().chain(&report.accepted);
-    let of_pattern = findings.filter(|finding| finding.patterns.contains(&pattern.id));
-    let rules: Vec<_> = of_pattern.clone().map(|finding| finding.rule).collect();
+/// The findings of each pattern, in the order of the report.
+fn by_pattern(report: &Report) -> HashMap<PatternId, Vec<&FindingReport>> {
+    let mut by_pattern: HashMap<_, Vec<_>> = HashMap::new();
+    for finding in report.findings.iter().chain(&report.accepted) {
+        let patterns: BTreeSet<_> = finding.patterns.iter().collect();
+        work::look(patterns.len());
+        for id in patterns {
+            by_pattern.entry(*id).or_default().push(finding);
+        }
+    }
+    by_pattern
+}
+
+fn line<'r>(findings: &[&FindingReport], pattern: &PatternReport, cql: &'r str) -> CsvLine<'r> {
+    work::look(findings.len());
+    let rules: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
     let clients: Vec<_> = pattern.clients.keys().map(String::as_str).collect();
     let (latency, partitions) = (&pattern.latency_us, &pattern.partitions.numbers);
     CsvLine {
@@ -83,7 +104,7 @@ fn line<'r>(report: &Report, pattern: &PatternReport, cql: &'r str) -> CsvLine<'
         response_bytes_p99: pattern.response_bytes.p99,
         tombstones_p99: pattern.tombstones.p99,
         prepared: pattern.prepared,
-        severity: of_pattern.map(|finding| finding.severity).max(),
+        severity: findings.iter().map(|finding| finding.severity).max(),
         rules: rules.join(" "),
         clients: inert(&clients.join(" ")),
         cql,

@@ -20,6 +20,7 @@ mod evidence;
 mod finding;
 mod histogram;
 mod html;
+mod identity;
 mod json;
 #[cfg(feature = "json-schema")]
 mod json_schema;

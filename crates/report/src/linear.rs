@@ -6,15 +6,16 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use jiff::Timestamp;
 
-use super::{Format, Report};
+use super::{Baseline, DiffFormat, Format, ReadReport, Report, ReportDiff};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
-    schema::Schema,
+    schema::{Schema, TableName},
 };
 use cqlens_rules::{
-    Context, Findings, Judgement, RULES, Rule, Settings, check,
+    Acceptance, Context, Findings, Judgement, Judging, RULES, Rule, Settings, Severity, check,
     testing::{read, window, with_partitions, write},
+    work,
 };
 use cqlens_window::{Cluster, Pattern, Window};
 
@@ -113,7 +114,7 @@ fn many_tables(count: usize) -> (Window, Schema) {
     }
     let mut window = window(patterns);
     for table in 0..count.div_ceil(2) {
-        let name = cqlens_cql::schema::TableName {
+        let name = TableName {
             keyspace: "k".to_owned(),
             table: format!("t{table}"),
         };
@@ -202,6 +203,74 @@ fn twice_as_much_takes_every_rule_twice_the_steps_at_most() {
         for ((rule, once), (_, twice)) in once.into_iter().zip(twice) {
             if twice > 2 * once + 100 {
                 complaints.push(format!("{rule}, {name}: {once} steps, then {twice}"));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// As many acceptances as statements: of everything on a table, of a rule, of one statement.
+fn acceptances(window: &Window) -> Vec<Acceptance> {
+    let each = window.patterns.iter().enumerate().map(|(at, (id, pattern))| {
+        let table = pattern.head.table.clone().map(|table| TableName {
+            keyspace: "k".to_owned(),
+            table,
+        });
+        Acceptance {
+            rule: [None, Some("allow-filtering"), None][at % 3],
+            table: table.filter(|_| at % 3 != 1),
+            pattern: [None, None, Some(*id)][at % 3],
+            at_most: Some(Severity::Info),
+            owner: "team".to_owned(),
+            reason: String::new(),
+            until: jiff::civil::date(2030, 1, 1),
+            place: String::new(),
+        }
+    });
+    each.collect()
+}
+
+/// What is looked at when findings are accepted, written, and compared with those of another report.
+fn looks((window, schema): &(Window, Schema)) -> Vec<(&'static str, u64)> {
+    let cluster = Cluster::default();
+    let judging = Judging {
+        acceptances: acceptances(window),
+        ..Judging::default()
+    };
+    let mut looks = Vec::new();
+    let mut looked = |name| looks.push((name, work::looks()));
+    looked("before");
+    let judgement = judging.judge(
+        &Context::new(window, schema, &cluster),
+        jiff::civil::date(2026, 1, 1),
+    );
+    looked("acceptances");
+    let report = Report::new(window, &cluster, schema, judgement, Timestamp::UNIX_EPOCH);
+    let report = report.table_by_table();
+    for format in [Format::Csv, Format::Md, Format::Html, Format::Json] {
+        report.render(format, &mut std::io::sink()).unwrap();
+    }
+    looked("forms");
+    let mut json = Vec::new();
+    report.render(Format::Json, &mut json).unwrap();
+    let baseline = Baseline::read(&json[..]).unwrap();
+    report.since(&baseline).unwrap();
+    looked("baseline");
+    let read = ReadReport::read(&json[..]).unwrap();
+    let diff = ReportDiff::between(&read, &read).unwrap();
+    diff.render(DiffFormat::Json, &mut std::io::sink()).unwrap();
+    looked("difference");
+    looks.split_off(1)
+}
+
+#[test]
+fn twice_as_much_is_looked_at_twice_as_often_at_most() {
+    let mut complaints = Vec::new();
+    for (name, shape) in SHAPES {
+        let (once, twice) = (looks(&shape(150)), looks(&shape(300)));
+        for ((what, once), (_, twice)) in once.into_iter().zip(twice) {
+            if twice > once * 5 / 2 + 100 {
+                complaints.push(format!("{what}, {name}: {once} looks, then {twice}"));
             }
         }
     }

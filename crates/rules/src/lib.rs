@@ -33,6 +33,8 @@ mod statement;
 mod tombstone;
 mod watch;
 mod wish;
+#[doc(hidden)]
+pub mod work;
 mod write;
 
 #[cfg(any(test, feature = "testing"))]

@@ -68,15 +68,17 @@ enum Trend {
 impl FindingChanges {
     pub(super) fn between(base: &ReadReport, new: &ReadReport) -> Self {
         let mut changes = Self::default();
+        let (known, here) = (base.judged.known(), new.judged.known());
+        let befores: Vec<_> = base.judged.findings().collect();
         for finding in new.judged.findings() {
-            let before = base.judged.findings().filter(|before| is_of(before, finding));
-            match before.max_by_key(|before| before.severity) {
+            let before = known.severest(finding.identity());
+            match before.and_then(|(_, at)| befores.get(at)) {
                 None => changes.new.push(FindingChange::of(finding, new, base)),
                 Some(before) => changes.add(before, finding, base, new),
             }
         }
-        let is_gone = |before: &&Before| !new.judged.findings().any(|finding| is_of(before, finding));
-        let gone = base.judged.findings().filter(is_gone);
+        let is_gone = |before: &&&Before| here.severest(before.identity()).is_none();
+        let gone = befores.iter().filter(is_gone);
         changes.gone = gone.map(|before| FindingChange::of(before, base, new)).collect();
         let Self {
             new,
@@ -112,10 +114,6 @@ impl FindingChanges {
             Trend::Unchanged => self.unchanged += 1,
         }
     }
-}
-
-fn is_of(one: &Before, other: &Before) -> bool {
-    one.identity().is_of(other.identity())
 }
 
 impl FindingChange {

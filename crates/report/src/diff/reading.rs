@@ -1,6 +1,9 @@
 //! A report in its JSON form, as far as two are compared.
 
-use std::{collections::BTreeMap, io::Read};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::Read,
+};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +12,7 @@ use super::{
     super::{Baseline, BaselineError, ColumnReport},
     noise::{Counted, Estimate},
 };
+use cqlens_rules::work;
 use cqlens_window::PatternId;
 
 /// A report that was read.
@@ -17,6 +21,8 @@ pub struct ReadReport {
     /// Its findings, its time, its cluster.
     pub(super) judged: Baseline,
     pub(super) seen: ReadTraffic,
+    /// The places of the patterns.
+    by_id: HashMap<PatternId, usize>,
 }
 
 /// What a report says of the traffic and the schema.
@@ -73,15 +79,22 @@ impl ReadReport {
     /// # Errors
     /// As [`Self::read`].
     pub fn of(report: &Value) -> Result<Self, BaselineError> {
+        let seen = ReadTraffic::deserialize(report)?;
+        let mut by_id = HashMap::new();
+        for (at, pattern) in seen.patterns.iter().enumerate() {
+            by_id.entry(pattern.id).or_insert(at);
+        }
         Ok(Self {
             judged: Baseline::of(report)?,
-            seen: ReadTraffic::deserialize(report)?,
+            seen,
+            by_id,
         })
     }
 
     /// The pattern, with the seconds in which it could be seen.
     pub(super) fn pattern(&self, id: PatternId) -> Option<&ReadPattern> {
-        self.seen.patterns.iter().find(|pattern| pattern.id == id)
+        work::look(1);
+        self.seen.patterns.get(*self.by_id.get(&id)?)
     }
 
     /// Seconds in which any source watched.

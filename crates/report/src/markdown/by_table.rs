@@ -46,28 +46,29 @@ pub(super) fn list(report: &Report, groups: &[TableGroup], to: &mut dyn Write) -
 /// Each table in pieces: its heading, each of its problems, its statements.
 pub(super) fn details(report: &Report, groups: &[TableGroup]) -> io::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
+    let all = report.on_tables();
     for group in groups {
-        let patterns: Vec<_> = report.patterns_of(group).collect();
+        let patterns = all.patterns(group);
         if patterns.is_empty() && group.problems.is_empty() {
             continue;
         }
-        pieces.push(Piece::of(0, piece(|to| heading(report, group, to))?));
-        for (rank, one) in report.problems_of(group) {
+        pieces.push(Piece::of(0, piece(|to| heading(all.table(group), group, to))?));
+        for &(rank, one) in all.problems(group) {
             pieces.push(Piece::of(1, piece(|to| problem(report, rank, one, to))?));
         }
         if !patterns.is_empty() {
-            pieces.push(Piece::of(0, piece(|to| its_statements(report, &patterns, to))?));
+            pieces.push(Piece::of(0, piece(|to| its_statements(report, patterns, to))?));
         }
     }
     Ok(pieces)
 }
 
-fn heading(report: &Report, group: &TableGroup, to: &mut dyn Write) -> io::Result<()> {
+fn heading(table: Option<&TableReport>, group: &TableGroup, to: &mut dyn Write) -> io::Result<()> {
     match group.name() {
         Some(name) => writeln!(to, "\n### {}", code(&name))?,
         None => writeln!(to, "\n### Not of a single table")?,
     }
-    if let Some(table) = table_of(report, group) {
+    if let Some(table) = table {
         let (reads, writes) = (number::count(table.reads), number::count(table.writes));
         let partitions = number::count(table.distinct_partitions);
         writeln!(

@@ -5,6 +5,7 @@
 //! is about ([`comment`]).
 
 mod comment;
+mod index;
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use jiff::civil::Date;
 use serde::{Serialize, Serializer};
 
 pub use comment::{Comment, day};
+use index::Index;
 
 use super::{Context, Finding, Judgement, Settings, Severity, check};
 use cqlens_cql::schema::TableName;
@@ -33,14 +35,11 @@ impl Judging {
         let (of_comments, mistakes) = comment::of_schema(context.schema);
         let all: Vec<_> = self.acceptances.iter().cloned().chain(of_comments).collect();
         let sorted = set_apart(judgement.findings, &all, today);
-        let is_idle = |acceptance: &&Acceptance| {
-            let mut findings = sorted.open.iter().chain(&sorted.accepted);
-            !findings.any(|finding| acceptance.is_about(finding))
-        };
+        let findings = sorted.open.iter().chain(&sorted.accepted);
+        let idle = Index::of(&all, today).of_none(findings);
         Judgement {
-            idle: all
-                .iter()
-                .filter(is_idle)
+            idle: idle
+                .into_iter()
                 .map(|acceptance| acceptance.applied(today))
                 .collect(),
             findings: sorted.open,
@@ -114,13 +113,13 @@ pub struct Sorted {
 
 /// Sets apart what is accepted on that day.
 pub fn set_apart(findings: Vec<Finding>, acceptances: &[Acceptance], today: Date) -> Sorted {
+    let index = Index::of(acceptances, today);
     let mut sorted = Sorted::default();
     for mut finding in findings {
-        let holds = |acceptance: &&Acceptance| acceptance.state(&finding, today) == AcceptanceState::InForce;
-        let in_force = covering(&finding, acceptances.iter().filter(holds));
-        let any = in_force.or_else(|| covering(&finding, acceptances.iter()));
+        let in_force = index.covering(&finding, true);
+        let any = in_force.or_else(|| index.covering(&finding, false));
         finding.acceptance = any.map(|acceptance| Applied {
-            state: acceptance.state(&finding, today),
+            state: acceptance.state(finding.severity, today),
             acceptance: acceptance.clone(),
         });
         match in_force {
@@ -131,54 +130,26 @@ pub fn set_apart(findings: Vec<Finding>, acceptances: &[Acceptance], today: Date
     sorted
 }
 
-/// The acceptance of the whole finding, or, where those of single templates cover all of its templates
-/// together, the one of them that ends first.
-fn covering<'a>(
-    finding: &Finding,
-    acceptances: impl Iterator<Item = &'a Acceptance>,
-) -> Option<&'a Acceptance> {
-    let about: Vec<_> = acceptances
-        .filter(|acceptance| acceptance.is_about(finding))
-        .collect();
-    let whole = about.iter().find(|acceptance| acceptance.pattern.is_none());
-    whole.copied().or_else(|| {
-        let of_pattern = |id: &PatternId| {
-            let mut of_pattern = about
-                .iter()
-                .filter(|acceptance| acceptance.pattern.as_ref() == Some(id));
-            of_pattern.next().copied()
-        };
-        let each: Option<Vec<_>> = finding.patterns.iter().map(of_pattern).collect();
-        each?.into_iter().min_by_key(|acceptance| acceptance.until)
-    })
-}
-
 impl Acceptance {
-    /// Whether the finding, or a template of it, is what it speaks of, whenever that was.
-    fn is_about(&self, finding: &Finding) -> bool {
-        let of_rule = self.rule.is_none_or(|rule| rule == finding.rule);
-        let of_table = self.table.as_ref().is_none_or(|table| {
-            finding.keyspace.as_ref() == Some(&table.keyspace) && finding.table.as_ref() == Some(&table.table)
-        });
-        let of_pattern = self.pattern.is_none_or(|id| finding.patterns.contains(&id));
-        of_rule && of_table && of_pattern
-    }
-
-    fn state(&self, finding: &Finding, today: Date) -> AcceptanceState {
-        if self.at_most.is_some_and(|limit| finding.severity > limit) {
+    fn state(&self, severity: Severity, today: Date) -> AcceptanceState {
+        if self.at_most.is_some_and(|limit| severity > limit) {
             AcceptanceState::Exceeded
         } else {
-            self.applied(today).state
+            self.state_on(today)
+        }
+    }
+
+    fn state_on(&self, today: Date) -> AcceptanceState {
+        match self.until < today {
+            true => AcceptanceState::Expired,
+            false => AcceptanceState::InForce,
         }
     }
 
     fn applied(&self, today: Date) -> Applied {
         Applied {
             acceptance: self.clone(),
-            state: match self.until < today {
-                true => AcceptanceState::Expired,
-                false => AcceptanceState::InForce,
-            },
+            state: self.state_on(today),
         }
     }
 
