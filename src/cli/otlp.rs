@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, time::Duration};
 use anyhow::Context;
 use tokio::sync::mpsc;
 
-use super::{config::positive_duration, login::secret};
+use super::{config::positive_duration, login::secret, plaintext};
 use cqlens_otlp::{Event, Exporter, ExporterSettings, Level, Resource};
 use cqlens_proxy::files::{self, Limit};
 use cqlens_report::{FindingReport, Report};
@@ -68,6 +68,7 @@ impl OtlpArgs {
             endpoint: endpoint.clone(),
             headers: header.transpose()?.unwrap_or_default(),
             authorities: authorities.transpose()?,
+            plaintext_headers: plaintext::is_allowed(),
         };
         let resource = Resource(vec![
             ("service.name", "cqlens".to_owned()),

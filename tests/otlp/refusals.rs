@@ -95,6 +95,9 @@ fn settings_that_cannot_be_used_are_refused() {
     let file = folder.path().join("file");
     let file = file.to_str().unwrap();
     fs::write(file, "hunter2").unwrap();
+    let token = folder.path().join("token");
+    let token = token.to_str().unwrap();
+    fs::write(token, "Authorization: Bearer hunter2").unwrap();
     for (arguments, said) in [
         (
             &["--otlp", "collector:4318"][..],
@@ -104,6 +107,10 @@ fn settings_that_cannot_be_used_are_refused() {
         (
             &["--otlp", "http://c", "--otlp-header-file", file],
             "line 1 is not `name: value`",
+        ),
+        (
+            &["--otlp", "http://c", "--otlp-header-file", token],
+            "not sent to another machine without TLS",
         ),
         (&["--otlp", "https://c", "--otlp-tls-ca", file], "certificates"),
         (

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    net::IpAddr,
     time::{Duration, SystemTime},
 };
 
@@ -33,6 +34,8 @@ pub struct ExporterSettings {
     pub headers: String,
     /// Certificates of authorities, in PEM, instead of the system's.
     pub authorities: Option<Vec<u8>>,
+    /// Whether headers may leave the machine without TLS.
+    pub plaintext_headers: bool,
 }
 
 /// A way to a collector.
@@ -67,11 +70,19 @@ impl Exporter {
             }
             client = client.tls_certs_only(authorities);
         }
+        let (metrics, logs, headers) = (
+            below("v1/metrics")?,
+            below("v1/logs")?,
+            headers(&settings.headers)?,
+        );
+        if !may_send(&headers, &metrics) && !settings.plaintext_headers {
+            return Err(NotUsable::PlaintextHeader);
+        }
         Ok(Self {
-            metrics: below("v1/metrics")?,
-            logs: below("v1/logs")?,
+            metrics,
+            logs,
             client: client.build().map_err(NotUsable::Client)?,
-            headers: headers(&settings.headers)?,
+            headers,
             resource,
         })
     }
@@ -144,6 +155,14 @@ impl Exporter {
     }
 }
 
+/// Whether what is sent to a URL, which most likely has a token or a password with it, is encrypted or stays on the machine.
+fn may_send(headers: &HeaderMap, url: &Url) -> bool {
+    let is_open = headers.is_empty() && url.username().is_empty() && url.password().is_none();
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_local = |address: IpAddr| address.to_canonical().is_loopback();
+    is_open || url.scheme() == "https" || host == "localhost" || host.parse().is_ok_and(is_local)
+}
+
 fn nanoseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -186,6 +205,11 @@ pub enum NotUsable {
     /// A line that is not a header. It may contain a secret, so the message has only its number.
     #[error("line {0} is not `name: value`")]
     Header(usize),
+    /// Headers for a collector on another machine, without TLS.
+    #[error(
+        "headers and passwords are not sent to another machine without TLS: use https:// (or --allow-plaintext-passwords)"
+    )]
+    PlaintextHeader,
     /// A file without certificates.
     #[error("the file of CA certificates has none")]
     NoAuthorities,
@@ -223,4 +247,47 @@ fn causes(error: &reqwest::Error) -> String {
         cause = deeper;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_does_not_leave_the_machine_without_tls_or_a_word() {
+        let is_sent = |endpoint: &str, headers: &str, plaintext_headers| {
+            let settings = ExporterSettings {
+                endpoint: endpoint.to_owned(),
+                headers: headers.to_owned(),
+                plaintext_headers,
+                ..ExporterSettings::default()
+            };
+            match Exporter::new(&settings, Resource(Vec::new())) {
+                Err(NotUsable::PlaintextHeader) => false,
+                made => made.is_ok(),
+            }
+        };
+        let token = "Authorization: Bearer token";
+        for near in [
+            "https://collector:4318",
+            "http://127.0.0.1:4318",
+            "http://[::1]:4318",
+            "http://[::ffff:127.0.0.1]:4318",
+            "http://localhost:4318/otlp",
+        ] {
+            assert!(is_sent(near, token, false), "{near}");
+        }
+        for remote in [
+            "http://collector:4318",
+            "http://10.0.0.1:4318",
+            "http://127.0.0.1.example.com",
+            "http://localhost@collector:4318",
+            "HTTP://collector:4318",
+        ] {
+            assert!(!is_sent(remote, token, false), "{remote}");
+            assert!(is_sent(remote, token, true), "{remote}");
+        }
+        assert!(is_sent("http://collector:4318", "", false));
+        assert!(!is_sent("http://user:password@collector:4318", "", false));
+    }
 }
