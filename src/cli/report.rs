@@ -120,8 +120,8 @@ pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<Read
             &mut Progress::begin("snapshots"),
         )?;
         let report = judge(merged, judging)?;
-        let report = serde_json::to_value(&report).context("cannot write the report")?;
-        return Ok(ReadReport::of(&report)?);
+        let report = serde_json::to_vec(&report).context("cannot write the report")?;
+        return Ok(ReadReport::read(&report)?);
     }
     let text = files::read(path, BASELINE_LIMIT)
         .with_context(|| format!("cannot read the report {}", path.display()))?;
@@ -133,8 +133,8 @@ pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<Read
     })
 }
 
-/// A report in its JSON form.
-const BASELINE_LIMIT: Limit = Limit::new("a baseline", 256 << 20);
+/// A report in its JSON form: the most statements that a window has take less.
+const BASELINE_LIMIT: Limit = Limit::new("a baseline", 128 << 20);
 
 fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
     let text = files::read(path, BASELINE_LIMIT)
@@ -149,7 +149,7 @@ fn read_comparison(path: &Path) -> anyhow::Result<Comparison> {
 }
 
 /// Two thousand patterns take a few megabytes.
-const COMPARISON_LIMIT: Limit = Limit::new("a comparison", 64 << 20);
+const COMPARISON_LIMIT: Limit = Limit::new("a comparison", 16 << 20);
 
 fn write(report: &Report, format: Format, args: &Args) -> anyhow::Result<()> {
     write_to(args.output.as_deref(), |to| report.render(format, to))?;

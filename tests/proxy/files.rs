@@ -182,8 +182,8 @@ fn reports_refuse_endless_snapshots_baselines_and_comparisons() {
     assert!(said(&[&pipe]).contains("named pipe"));
     assert!(said(&[folder.path()]).contains("named pipe"));
     for (setting, limit) in [
-        ("--baseline", "256 MiB, the limit for a baseline"),
-        ("--comparison", "64 MiB, the limit for a comparison"),
+        ("--baseline", "128 MiB, the limit for a baseline"),
+        ("--comparison", "16 MiB, the limit for a comparison"),
     ] {
         let text = said(&[&pipe, Path::new(setting), &huge]);
         assert!(text.contains(limit), "{text}");

@@ -4,10 +4,7 @@
 //! about one of the same templates; so it stays known when further templates join it. Accepted findings are
 //! findings here: what was accepted then and is open now is known.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    io::Read,
-};
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,7 +57,31 @@ pub(super) struct Before {
     #[serde(default)]
     pub(super) time_share: Option<f64>,
     #[serde(default)]
-    pub(super) acceptance: Option<serde_json::Value>,
+    pub(super) acceptance: Option<AcceptedBefore>,
+}
+
+/// What an earlier report says of an acceptance, with the fields in the order of their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct AcceptedBefore {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<String>,
 }
 
 /// Why a file is no baseline.
@@ -134,21 +155,20 @@ pub struct Gone {
 }
 
 impl Baseline {
-    /// Reads a report.
+    /// Reads what is compared of a report in its JSON form; what else it has takes no memory.
     ///
     /// # Errors
-    /// A file that is none.
-    pub fn read(from: impl Read) -> Result<Self, BaselineError> {
-        Self::of(&serde_json::from_reader(from)?)
-    }
-
-    /// Takes from a report in its JSON form what is compared.
-    pub(super) fn of(report: &serde_json::Value) -> Result<Self, BaselineError> {
-        match report.get("format").and_then(|format| format.as_str()) {
-            Some(format) if format != FORMAT => return Err(BaselineError::OtherFormat(format.to_owned())),
-            _ => {}
+    /// A text that is none.
+    pub fn read(text: &[u8]) -> Result<Self, BaselineError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: Option<String>,
         }
-        Ok(Self::deserialize(report)?)
+        let head: Head = serde_json::from_slice(text)?;
+        match head.format {
+            Some(format) if format != FORMAT => Err(BaselineError::OtherFormat(format)),
+            _ => Ok(serde_json::from_slice(text)?),
+        }
     }
 
     /// Whether both are of one cluster, as far as their reports name it.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use super::{
-    super::baseline::Before,
+    super::baseline::{AcceptedBefore, Before},
     patterns::{FigureChange, figure_changes},
     reading::ReadReport,
 };
@@ -53,7 +53,8 @@ pub struct FindingChange {
     pub is_certain: bool,
     /// Who has accepted it, why and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub acceptance: Option<serde_json::Value>,
+    #[cfg_attr(feature = "json-schema", schemars(with = "Option<serde_json::Value>"))]
+    pub(crate) acceptance: Option<AcceptedBefore>,
     #[serde(skip)]
     time_share: f64,
 }
@@ -159,11 +160,8 @@ impl FindingChange {
 
     /// Whether it is not accepted, or no longer.
     pub(super) fn is_open(&self) -> bool {
-        let state = self
-            .acceptance
-            .as_ref()
-            .and_then(|accepted| accepted.get("state"));
-        state.is_none_or(|state| state != "in-force")
+        let accepted = self.acceptance.as_ref();
+        accepted.and_then(|accepted| accepted.state.as_deref()) != Some("in-force")
     }
 
     /// `shop.orders`, or the keyspace alone; nothing where it is about a client.
@@ -184,8 +182,9 @@ impl FindingChange {
         if !self.is_certain {
             remarks.push("too rare for certainty".to_owned());
         }
-        let said = |name: &str| Some(self.acceptance.as_ref()?.get(name)?.as_str()?.to_owned());
-        if let (false, Some(owner), Some(until)) = (self.is_open(), said("owner"), said("until")) {
+        if let (false, Some(accepted)) = (self.is_open(), &self.acceptance)
+            && let (Some(owner), Some(until)) = (&accepted.owner, &accepted.until)
+        {
             remarks.push(format!("accepted by {owner} until {until}"));
         }
         remarks

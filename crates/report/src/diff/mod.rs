@@ -281,7 +281,8 @@ mod tests {
         let report = scan("items", 1_000);
         let mut other = report.clone();
         other["cluster"]["name"] = "other".into();
-        let [base, new] = [&report, &other].map(|report| ReadReport::of(report).unwrap());
+        let [base, new] =
+            [&report, &other].map(|report| ReadReport::read(report.to_string().as_bytes()).unwrap());
         let error = ReportDiff::between(&base, &new).unwrap_err().to_string();
         assert_eq!(
             error,

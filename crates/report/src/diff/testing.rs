@@ -46,6 +46,6 @@ pub(super) fn json(report: &Report) -> Value {
 }
 
 pub(super) fn between(base: &Value, new: &Value) -> ReportDiff {
-    let [base, new] = [base, new].map(|report| ReadReport::of(report).unwrap());
+    let [base, new] = [base, new].map(|report| ReadReport::read(report.to_string().as_bytes()).unwrap());
     ReportDiff::between(&base, &new).unwrap()
 }

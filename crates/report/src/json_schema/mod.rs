@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn comparisons_of_reports_are_what_their_schema_says() {
         let [_, (_, schema), _] = json_schemas();
-        let read = |report: &Report| ReadReport::of(&serde_json::to_value(report).unwrap()).unwrap();
+        let read = |report: &Report| ReadReport::read(&serde_json::to_vec(report).unwrap()).unwrap();
         let (small, busy) = (testing::small_report(), testing::busy_report());
         check(
             &schema,
