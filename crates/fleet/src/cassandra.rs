@@ -56,6 +56,51 @@ pub(super) struct Windows<'c> {
     rows: VecDeque<Vec<Option<Bytes>>>,
     /// The window whose rows are being read.
     open: Option<(Timestamp, BytesMut)>,
+    counts: Counts,
+}
+
+/// What a store has sent of one source and day: it could go on for ever.
+#[derive(Debug, Default)]
+struct Counts {
+    windows: usize,
+    rows_of_window: usize,
+    empty_pages: usize,
+}
+
+/// Rows of a window: more than as many as cqlens writes.
+const MOST_ROWS: usize = 4 * MOST_BYTES / CHUNK;
+
+/// Pages without a row, one after the other: a cluster that has much to skip may send some.
+const MOST_EMPTY_PAGES: usize = 1_000;
+
+impl Counts {
+    fn page(&mut self, rows: usize) -> Result<(), StoreError> {
+        self.empty_pages = match rows {
+            0 => self.empty_pages + 1,
+            _ => 0,
+        };
+        at_most(self.empty_pages, MOST_EMPTY_PAGES)
+    }
+
+    /// The first row of a window.
+    fn window(&mut self) -> Result<(), StoreError> {
+        self.windows += 1;
+        self.rows_of_window = 1;
+        at_most(self.windows, MOST_NAMES)
+    }
+
+    /// A further row of the same window.
+    fn row(&mut self) -> Result<(), StoreError> {
+        self.rows_of_window += 1;
+        at_most(self.rows_of_window, MOST_ROWS)
+    }
+}
+
+fn at_most(count: usize, most: usize) -> Result<(), StoreError> {
+    match count <= most {
+        true => Ok(()),
+        false => Err(StoreError::TooMany),
+    }
 }
 
 impl Cassandra {
@@ -136,6 +181,7 @@ impl Cassandra {
             is_last_page: false,
             rows: VecDeque::new(),
             open: None,
+            counts: Counts::default(),
         }
     }
 
@@ -219,10 +265,12 @@ impl Windows<'_> {
                 let (start, bytes) = Self::chunk(row).ok_or(FOREIGN)?;
                 match &mut self.open {
                     Some((open, before)) if *open == start && before.len() + bytes.len() <= MOST_BYTES => {
+                        self.counts.row()?;
                         before.extend_from_slice(&bytes);
                     }
                     Some((open, _)) if *open == start => return Err(FOREIGN),
                     open => {
+                        self.counts.window()?;
                         if let Some(whole) = open.replace((start, BytesMut::from(&bytes[..]))) {
                             return self.named(whole).map(Some);
                         }
@@ -246,6 +294,7 @@ impl Windows<'_> {
             .cassandra
             .run(|session| &session.read_windows, &values, Some(page))
             .await?;
+        self.counts.page(answer.rows.len())?;
         self.rows.extend(answer.rows);
         self.is_last_page = answer.paging_state.is_none();
         self.paging_state = answer.paging_state;
@@ -277,4 +326,23 @@ fn date(day: Date) -> Bind {
 /// A `timestamp`: milliseconds since 1970.
 fn timestamp(time: Timestamp) -> Bind {
     Bind::Bytes(Bytes::copy_from_slice(&time.as_millisecond().to_be_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The attack: pages that lead to further pages, with a window in each, or with nothing.
+    #[test]
+    fn windows_rows_and_empty_pages_have_an_end() {
+        let mut counts = Counts::default();
+        assert!((0..MOST_NAMES).all(|_| counts.window().is_ok()));
+        assert!(matches!(counts.window(), Err(StoreError::TooMany)));
+        assert!((1..MOST_ROWS).all(|_| counts.row().is_ok()));
+        assert!(matches!(counts.row(), Err(StoreError::TooMany)));
+        assert!((0..MOST_EMPTY_PAGES).all(|_| counts.page(0).is_ok()));
+        assert!(counts.page(1).is_ok(), "one with a row");
+        assert!((0..MOST_EMPTY_PAGES).all(|_| counts.page(0).is_ok()));
+        assert!(matches!(counts.page(0), Err(StoreError::TooMany)));
+    }
 }

@@ -178,7 +178,9 @@ pub enum StoreError {
     #[error(transparent)]
     File(#[from] std::io::Error),
     /// A listing without an end.
-    #[error("more than {MOST_NAMES} sources of a day, or windows of a source and day")]
+    #[error(
+        "more than {MOST_NAMES} sources of a day or windows of a source and day, or responses without an end"
+    )]
     TooMany,
     /// What others have written into the tables.
     #[error("{0} has a value that cqlens has not written")]

@@ -113,6 +113,27 @@ async fn a_window_that_lacks_a_chunk_is_given_as_what_is_there() {
     assert_eq!(windows[0].1.len(), (200 - 64) << 10);
 }
 
+/// Others may write rows without an end: a window has as many as cqlens writes, and some more.
+#[tokio::test]
+async fn a_window_of_too_many_rows_ends_the_reading() {
+    let (node, mut client) = node(SCHEMA).await;
+    let mut store = Store::cassandra(
+        "fleet",
+        vec![(node.address().to_string(), ClientOptions::default())],
+    );
+    let insert = |chunk: usize| {
+        format!(
+            "INSERT INTO fleet.windows_by_day_and_source (day, source, start, chunk, bytes) \
+             VALUES ('2026-11-21', 'a', '2026-11-21T06:00:00Z', {chunk}, 0x00)"
+        )
+    };
+    for chunk in 0..=4_096 {
+        client.query(&insert(chunk)).await.unwrap();
+    }
+    let read: Result<(), StoreError> = store.windows(DAY, "a", |_, _| Ok(())).await;
+    assert!(matches!(read, Err(StoreError::TooMany)), "{read:?}");
+}
+
 #[tokio::test]
 async fn a_keyspace_without_the_tables_says_which_one_it_lacks() {
     let (node, _client) = node("").await;
