@@ -154,6 +154,7 @@ fn bound(value: &RecordedValue) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -166,5 +167,23 @@ mod tests {
             script(&[statement("SELECT 1;"), statement("SELECT 2 -- two")]),
             "USE \"A\"\"b\";\nSELECT 1;\nSELECT 2 -- two\n;\n"
         );
+    }
+
+    /// Opening one waits for a writer.
+    #[test]
+    fn a_named_pipe_among_the_snapshots_of_a_recording_is_passed_over() {
+        let recording = tempfile::tempdir().unwrap();
+        let folder = recording.path().join(SNAPSHOTS);
+        std::fs::create_dir(&folder).unwrap();
+        let mut snapshot = crate::cli::report::tests::snapshot("a", "2026-11-21T06:00:00Z");
+        snapshot.schema = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};".to_owned();
+        let mut file = std::fs::File::create(folder.join("1.cqlens.json")).unwrap();
+        snapshot.write(&mut file).unwrap();
+        let pipe = folder.join("2.cqlens.json");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let (path, (schema, _)) = schema(recording.path()).unwrap();
+        assert!(path.ends_with("1.cqlens.json"));
+        assert!(schema.keyspaces.contains_key("shop"));
     }
 }

@@ -6,7 +6,11 @@
 //! A checkout may be another's, and nobody has said that its file is to be trusted. So such a file sets how things are judged
 //! and shown ([`ALLOWED`]): no host, no credentials, no command, no file outside of its folder.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
+};
 
 use super::file::FileEntry;
 
@@ -17,17 +21,34 @@ const NAME: &str = "cqlens.toml";
 
 /// The file in `folder`, or in the nearest folder above it. The search ends at the root of a repository, at `home`, and at
 /// the root of the file system.
-pub(super) fn upwards(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
+///
+/// One that belongs to another user than the one that runs, or root, is none: everybody can put one into `/tmp`, above what
+/// others have there. `passed_over` is told of it.
+pub(super) fn upwards(
+    folder: &Path,
+    home: Option<&Path>,
+    mut passed_over: impl FnMut(&Path),
+) -> Option<PathBuf> {
     for folder in folder.ancestors() {
         let file = folder.join(NAME);
-        if file.is_file() {
-            return Some(file);
+        match file.is_file() {
+            true if is_ours(&file) => return Some(file),
+            true => passed_over(&file),
+            false => {}
         }
         if folder.join(".git").exists() || Some(folder) == home {
             return None;
         }
     }
     None
+}
+
+/// Whether a file, and a link that leads to it, belong to the user that runs, or to root.
+fn is_ours(file: &Path) -> bool {
+    let ours = [0, rustix::process::geteuid().as_raw()];
+    let is_ours =
+        |metadata: io::Result<fs::Metadata>| metadata.is_ok_and(|metadata| ours.contains(&metadata.uid()));
+    is_ours(fs::symlink_metadata(file)) && is_ours(fs::metadata(file))
 }
 
 /// What a setting may be if the file that sets it was found.
@@ -173,7 +194,7 @@ mod tests {
         let (outside, inside) = (below(NAME), below("repository/cqlens.toml"));
         fs::write(&outside, "").unwrap();
         let repository = below("repository");
-        let found = |home| upwards(&below("repository/queries/deep"), home);
+        let found = |home| upwards(&below("repository/queries/deep"), home, |_| {});
         assert_eq!(found(None).as_ref(), Some(&outside));
         assert_eq!(found(Some(repository.as_path())), None);
         assert_eq!(
@@ -192,6 +213,35 @@ mod tests {
         fs::remove_dir(&nearest).unwrap();
         fs::write(&nearest, "").unwrap();
         assert_eq!(found(None), Some(nearest));
+    }
+
+    /// In a folder where everybody may write, above that of the user.
+    #[test]
+    fn a_file_of_another_user_is_passed_over_and_named() {
+        // Only root can give a file to another user.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let (shared, mine) = (root.path().join("shared"), root.path().join("shared/mine"));
+        fs::create_dir_all(&mine).unwrap();
+        let [ours, theirs, target] = [root.path(), &shared, &mine].map(|folder| folder.join(NAME));
+        fs::write(&ours, "").unwrap();
+        fs::write(&theirs, "").unwrap();
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        let mut passed_over = Vec::new();
+        let found = upwards(&mine, None, |file| passed_over.push(file.to_owned()));
+        assert_eq!(
+            (found.as_ref(), &passed_over),
+            (Some(&ours), &vec![theirs.clone()])
+        );
+        // A link of another user to a file of ours, and one of ours to theirs.
+        std::os::unix::fs::symlink(&ours, &target).unwrap();
+        std::os::unix::fs::lchown(&target, Some(65534), None).unwrap();
+        assert_eq!(upwards(&mine, None, |_| {}), Some(ours.clone()));
+        fs::remove_file(&target).unwrap();
+        std::os::unix::fs::symlink(&theirs, &target).unwrap();
+        assert_eq!(upwards(&mine, None, |_| {}), Some(ours));
     }
 
     /// A new setting is refused until it is put into the table, and this list says which are refused on purpose.

@@ -48,6 +48,8 @@ pub(super) struct Settings {
     file: PathBuf,
     /// Whether it was found, and not named.
     is_found: bool,
+    /// Files above the working directory that belong to others.
+    passed_over: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,8 +96,9 @@ impl Sources {
         let mut command = help::shown(C::command(), !self.wants_long_help());
         command.build();
         let named = self.file();
+        let mut passed_over = Vec::new();
         let found = match named {
-            None => self.found_file(&command),
+            None => self.found_file(&command, |file| passed_over.push(file.to_owned())),
             Some(_) => None,
         };
         let folder = found.as_deref().and_then(Path::parent).map(Path::to_owned);
@@ -129,6 +132,7 @@ impl Sources {
             judging,
             file: origin_file,
             is_found: folder.is_some(),
+            passed_over,
         };
         Ok((typed, settings))
     }
@@ -145,13 +149,13 @@ impl Sources {
     }
 
     /// The file above the working directory, for commands that look for it.
-    fn found_file(&self, command: &Command) -> Option<PathBuf> {
+    fn found_file(&self, command: &Command, passed_over: impl FnMut(&Path)) -> Option<PathBuf> {
         let name = self.arguments.get(self.place_of_command(command)?)?.to_str()?;
         if !found::COMMANDS.contains(&name) {
             return None;
         }
         let home = std::env::home_dir();
-        found::upwards(&std::env::current_dir().ok()?, home.as_deref())
+        found::upwards(&std::env::current_dir().ok()?, home.as_deref(), passed_over)
     }
 
     /// Whether a file that was found may set what would be in force.
@@ -350,17 +354,22 @@ impl Settings {
         }
     }
 
-    /// Names a file that was found, if it changes anything, and what it changes.
+    /// Names a file that was found, if it changes anything, and what it changes; and those of others, which change nothing.
     pub(super) fn notice(&self) -> Option<String> {
+        let name = |file: &Path| file.display().to_string().escape_debug().to_string();
         let changed = self.changed_by_file();
-        let file = self.file.display().to_string();
-        (self.is_found && !changed.is_empty()).then(|| {
+        let in_force = (self.is_found && !changed.is_empty()).then(|| {
+            let changed = changed.join(", ");
+            format!("Settings of {} are in force: {changed}.", name(&self.file))
+        });
+        let passed_over = self.passed_over.iter().map(|file| {
             format!(
-                "Settings of {} are in force: {}.",
-                file.escape_debug(),
-                changed.join(", ")
+                "{} belongs to another user and was not read: name it with --config if you trust it.",
+                name(file)
             )
-        })
+        });
+        let notices: Vec<_> = in_force.into_iter().chain(passed_over).collect();
+        (!notices.is_empty()).then(|| notices.join(" "))
     }
 
     /// What the file has changed.
