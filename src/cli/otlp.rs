@@ -1,6 +1,10 @@
 //! A collector of OpenTelemetry that gets the metrics, and the findings as they appear.
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio::sync::mpsc;
@@ -88,6 +92,9 @@ pub(super) type Events = mpsc::Receiver<Event>;
 /// How many events may wait. A finding for which there is no room is sent after a later window.
 pub(super) const MOST_WAITING: usize = 1_000;
 
+/// So many findings are known to have been sent; beyond them those that are no more would be sent again.
+const MOST_SENT: usize = 20_000;
+
 /// Sends each finding once, and again if it becomes more severe.
 pub(super) struct FindingEvents {
     sent: HashMap<StableId, Severity>,
@@ -106,23 +113,35 @@ impl FindingEvents {
 
     /// Sends the findings of a report that are new or more severe than before.
     pub(super) fn send_new(&mut self, report: &Report) {
+        let patterns = report.patterns.iter();
+        let texts: HashMap<_, _> = patterns
+            .map(|pattern| (pattern.id, pattern.cql.as_str()))
+            .collect();
         for finding in &report.findings {
             let before = self.sent.get(&finding.id);
             if before.is_some_and(|&before| before >= finding.severity) {
                 continue;
             }
-            if self.events.try_send(event(finding, report)).is_ok() {
+            let statement = finding.patterns.first().and_then(|id| texts.get(id).copied());
+            if self.events.try_send(event(finding, statement, report)).is_ok() {
                 self.sent.insert(finding.id, finding.severity);
             }
+        }
+        self.forget_gone(report);
+    }
+
+    /// Forgets findings that are no more where there are too many: a client can make ever new ones.
+    fn forget_gone(&mut self, report: &Report) {
+        if self.sent.len() > MOST_SENT.max(2 * report.findings.len()) {
+            let here: HashSet<_> = report.findings.iter().map(|finding| finding.id).collect();
+            self.sent.retain(|id, _| here.contains(id));
         }
     }
 }
 
 /// With OpenTelemetry's names for what is of a database.
-fn event(finding: &FindingReport, report: &Report) -> Event {
+fn event(finding: &FindingReport, statement: Option<&str>, report: &Report) -> Event {
     let severity = finding.severity.to_string();
-    let first = finding.patterns.first();
-    let statement = first.and_then(|id| report.patterns.iter().find(|pattern| pattern.id == *id));
     let attributes = [
         ("cqlens.rule", Some(finding.rule.to_owned())),
         ("cqlens.finding.id", Some(finding.id.to_string())),
@@ -132,7 +151,7 @@ fn event(finding: &FindingReport, report: &Report) -> Event {
         ("db.namespace", finding.keyspace.clone()),
         ("db.collection.name", finding.table.clone()),
         // A template: it has no values.
-        ("db.query.text", statement.map(|pattern| pattern.cql.clone())),
+        ("db.query.text", statement.map(str::to_owned)),
     ];
     let end = report.window.end.as_nanosecond();
     Event {
@@ -149,5 +168,35 @@ fn event(finding: &FindingReport, report: &Report) -> Event {
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cqlens_cql::schema::Schema;
+    use cqlens_rules::{Context, Settings, check};
+    use jiff::Timestamp;
+
+    fn report() -> Report {
+        let snapshot = crate::cli::report::tests::snapshot("a", "2026-11-21T06:00:00Z");
+        let (window, cluster, schema) = (snapshot.window, snapshot.cluster, Schema::default());
+        let judgement = check(&Context::new(&window, &schema, &cluster), &Settings::default());
+        Report::new(&window, &cluster, &schema, judgement, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn findings_that_are_no_more_are_forgotten_where_there_are_many() {
+        let (mut findings, _events) = FindingEvents::begin();
+        let report = report();
+        assert!(!report.findings.is_empty());
+        let id = |number| serde_json::from_value(format!("{number:016x}").into()).ok();
+        let ids = (0..=MOST_SENT).filter_map(id).map(|id| (id, Severity::High));
+        findings.sent.extend(ids);
+        assert!(findings.sent.len() > MOST_SENT);
+        findings.send_new(&report);
+        assert_eq!(findings.sent.len(), report.findings.len());
+        findings.send_new(&report);
+        assert_eq!(findings.sent.len(), report.findings.len());
     }
 }
