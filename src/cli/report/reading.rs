@@ -131,10 +131,16 @@ impl<'v> Reading<'v> {
     ) -> anyhow::Result<Option<Finished>> {
         for (place, file) in files.iter().enumerate() {
             progress.show(place, files.len());
-            match open(file)? {
-                Some(opened) => self.take(&file.path, file.is_listed, Snapshot::read(opened))?,
-                None if may_begin_anew => return Ok(None),
-                None => self.gone.add(&file.path),
+            match open(file) {
+                Ok(Some(opened)) => self.take(&file.path, file.is_listed, Snapshot::read(opened))?,
+                Ok(None) if may_begin_anew => return Ok(None),
+                Ok(None) => self.gone.add(&file.path),
+                // A named pipe, a folder, a file that nobody may read.
+                Err(error) if file.is_listed => {
+                    self.damaged.add(&file.path);
+                    self.complain(error)?;
+                }
+                Err(error) => return Err(error),
             }
         }
         progress.clear();

@@ -451,6 +451,21 @@ fn a_window_of_another_cluster_than_most_is_left_out_and_named() {
 }
 
 #[test]
+fn a_named_pipe_in_a_folder_is_left_out_and_named() {
+    let folder = folder(&[snapshot("a", "2026-11-21T06:00:00Z")]);
+    let pipe = path(&folder, "2.cqlens.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let notices = json(&folder, &[])["coverage"]["notices"].to_string();
+    assert!(
+        notices.contains("1 snapshot is damaged and left out: 2.cqlens.json."),
+        "{notices}"
+    );
+    assert!(run_typed(&typed(&[&pipe])).is_err());
+    assert!(run_typed(&typed(&[&path(&folder, ""), "--strict"])).is_err());
+}
+
+#[test]
 fn a_damaged_schema_of_the_latest_window_leaves_the_one_before() {
     let hour = |hour: u8, schema: &str| {
         let mut snapshot = snapshot("a", &format!("2026-11-21T0{hour}:00:00Z"));
