@@ -22,17 +22,20 @@ const NAME: &str = "cqlens.toml";
 /// The file in `folder`, or in the nearest folder above it. The search ends at the root of a repository, at `home`, and at
 /// the root of the file system.
 ///
-/// One that belongs to another user than the one that runs, or root, is none: everybody can put one into `/tmp`, above what
-/// others have there. `passed_over` is told of it.
+/// One that belongs to another user is none: everybody can put one into `/tmp`, above what others have there. `passed_over` is
+/// told of it. Not another user are the one that runs, root, and the owner of `folder`: in a container a checkout belongs to
+/// whom it belongs to outside.
 pub(super) fn upwards(
     folder: &Path,
     home: Option<&Path>,
     mut passed_over: impl FnMut(&Path),
 ) -> Option<PathBuf> {
+    let mut ours = vec![0, rustix::process::geteuid().as_raw()];
+    ours.extend(fs::metadata(folder).map(|metadata| metadata.uid()));
     for folder in folder.ancestors() {
         let file = folder.join(NAME);
         match file.is_file() {
-            true if is_ours(&file) => return Some(file),
+            true if belongs_to(&ours, &file) => return Some(file),
             true => passed_over(&file),
             false => {}
         }
@@ -43,12 +46,11 @@ pub(super) fn upwards(
     None
 }
 
-/// Whether a file, and a link that leads to it, belong to the user that runs, or to root.
-fn is_ours(file: &Path) -> bool {
-    let ours = [0, rustix::process::geteuid().as_raw()];
-    let is_ours =
-        |metadata: io::Result<fs::Metadata>| metadata.is_ok_and(|metadata| ours.contains(&metadata.uid()));
-    is_ours(fs::symlink_metadata(file)) && is_ours(fs::metadata(file))
+/// Whether a file, and a link that leads to it, belong to these users.
+fn belongs_to(users: &[u32], file: &Path) -> bool {
+    let belongs =
+        |metadata: io::Result<fs::Metadata>| metadata.is_ok_and(|metadata| users.contains(&metadata.uid()));
+    belongs(fs::symlink_metadata(file)) && belongs(fs::metadata(file))
 }
 
 /// What a setting may be if the file that sets it was found.
@@ -242,6 +244,9 @@ mod tests {
         fs::remove_file(&target).unwrap();
         std::os::unix::fs::symlink(&theirs, &target).unwrap();
         assert_eq!(upwards(&mine, None, |_| {}), Some(ours));
+        // A checkout of theirs, mounted into a container in which root runs.
+        std::os::unix::fs::chown(&mine, Some(65534), None).unwrap();
+        assert_eq!(upwards(&mine, None, |_| {}), Some(target));
     }
 
     /// A new setting is refused until it is put into the table, and this list says which are refused on purpose.
