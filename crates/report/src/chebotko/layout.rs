@@ -168,11 +168,15 @@ fn untangled(group: Vec<(usize, LayoutColumn)>, model: &Model) -> Vec<(usize, La
     let (mut best, mut tried) = (group.clone(), group);
     for sweep in 0..SWEEPS {
         let side = [LayoutColumn::Left, LayoutColumn::Right][sweep % 2];
-        let center = |table: usize| center(table, &ranks(&tried), model);
-        let mut ordered: Vec<_> = tried.iter().copied().filter(|(_, of)| *of == side).collect();
-        ordered.sort_by(|left, right| center(left.0).total_cmp(&center(right.0)));
-        let others = tried.iter().copied().filter(|(_, of)| *of != side);
-        tried = others.chain(ordered).collect();
+        let ranks = ranks(&tried);
+        let (of_side, others): (Vec<_>, Vec<_>) = tried.iter().copied().partition(|(_, of)| *of == side);
+        let mut ordered: Vec<_> = of_side
+            .into_iter()
+            .map(|placed| (center(placed.0, &ranks, model), placed))
+            .collect();
+        ordered.sort_by(|(left, _), (right, _)| left.total_cmp(right));
+        let ordered = ordered.into_iter().map(|(_, placed)| placed);
+        tried = others.into_iter().chain(ordered).collect();
         if crossings(&tried, model) < crossings(&best, model) {
             best.clone_from(&tried);
         }

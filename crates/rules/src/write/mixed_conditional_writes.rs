@@ -10,7 +10,7 @@ use crate::{
     statement::{TableWrite, patterns},
 };
 use cqlens_cql::{
-    schema::{Table, TableName},
+    schema::TableName,
     syntax::ast::{If, InsertSource, Modification},
 };
 use cqlens_window::number;
@@ -29,13 +29,15 @@ impl Rule for MixedConditionalWrites {
             };
             let (conditional, plain): (Vec<_>, Vec<_>) =
                 writes.iter().partition(|write| write.is_conditional());
+            let outside = table.columns.iter().filter(|column| !column.is_primary_key());
+            let outside: BTreeSet<_> = outside.map(|column| column.name.as_str()).collect();
             let guarded: BTreeSet<_> = conditional
                 .iter()
-                .flat_map(|write| columns(write, table))
+                .flat_map(|write| columns(write, &outside))
                 .collect();
             let beside = plain
                 .into_iter()
-                .filter(|write| !columns(write, table).is_disjoint(&guarded));
+                .filter(|write| !columns(write, &outside).is_disjoint(&guarded));
             let beside = patterns(beside);
             if sum(&beside, |pattern| pattern.count) > 0 {
                 found.push(finding(found, name, (beside, patterns(conditional)), context));
@@ -44,8 +46,8 @@ impl Rule for MixedConditionalWrites {
     }
 }
 
-/// The columns outside the key that a write changes or asks for.
-fn columns<'w>(write: &'w TableWrite<'_>, table: &'w Table) -> BTreeSet<&'w str> {
+/// Those of the columns outside the key that a write changes or asks for.
+fn columns<'w>(write: &'w TableWrite<'_>, outside: &BTreeSet<&'w str>) -> BTreeSet<&'w str> {
     let mut names = BTreeSet::new();
     let whole_row = match &write.modification {
         Modification::Insert(insert) => {
@@ -68,11 +70,10 @@ fn columns<'w>(write: &'w TableWrite<'_>, table: &'w Table) -> BTreeSet<&'w str>
             delete.deletions.is_empty() || delete.condition == Some(If::Exists)
         }
     };
-    if whole_row {
-        names.extend(table.columns.iter().map(|column| column.name.as_str()));
+    match whole_row {
+        true => outside.clone(),
+        false => &names & outside,
     }
-    names.retain(|name| table.column(name).is_some_and(|column| !column.is_primary_key()));
-    names
 }
 
 fn asked<'c>(condition: Option<&'c If<'_>>) -> impl Iterator<Item = &'c str> {
