@@ -16,6 +16,8 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
+    /// Those of a store.
+    #[cfg(feature = "fleet")]
     pub(super) fn of(count: u64, names: Vec<String>) -> Self {
         Self { count, names }
     }
