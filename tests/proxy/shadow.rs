@@ -86,8 +86,19 @@ pub(crate) async fn traffic(address: SocketAddr, rounds: i32) {
         .unwrap();
 }
 
-/// A proxy before `upstream` that copies requests to `shadow`.
+/// A proxy before `upstream` that copies requests to `shadow`, which has half a second for each response.
 pub(crate) fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
+    let arguments = [more, &["--shadow-timeout", "500ms"]].concat();
+    proxy_that_waits(upstream, shadow, folder, &arguments)
+}
+
+/// The same with as long for each response as a busy machine takes.
+pub(crate) fn proxy_that_waits(
+    upstream: SocketAddr,
+    shadow: SocketAddr,
+    folder: &Path,
+    more: &[&str],
+) -> Proxy {
     let (shadow, report) = (
         shadow.to_string(),
         folder.join("shadow.json").display().to_string(),
@@ -100,7 +111,7 @@ pub(crate) fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, mor
         "--shadow-ask-again-after",
         "30ms",
     ];
-    let arguments = [&common[..], &["--shadow-timeout", "500ms"], more].concat();
+    let arguments = [&common[..], more].concat();
     Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
 }
 
@@ -118,7 +129,7 @@ fn the_same_cluster_does_not_differ_and_another_does() {
         let other = node(&runtime, more);
         for arguments in [&[][..], &["--shadow-ask-upstream", "--shadow-noise-sample", "50"]] {
             let folder = tempfile::tempdir().unwrap();
-            let proxy = proxy(first.address(), other.address(), folder.path(), arguments);
+            let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), arguments);
             runtime.block_on(traffic(proxy.address, 20));
             assert_eq!(proxy.stop(LIMIT).code, 0);
             let report = report(folder.path());
@@ -147,7 +158,7 @@ fn reports_have_what_the_shadow_has_answered() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (live, snapshots) = (path("live.json"), path("snapshots"));
     let arguments = ["--report", &live, "--snapshot-dir", &snapshots];
-    let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+    let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
     runtime.block_on(traffic(proxy.address, 20));
     assert_eq!(proxy.stop(LIMIT).code, 0);
     let comparison = report(folder.path());
@@ -203,7 +214,7 @@ fn conditional_writes_counters_and_definitions_are_copied_where_a_setting_names_
             let (first, other) = (node(&runtime, counter), node(&runtime, counter));
             let folder = tempfile::tempdir().unwrap();
             let arguments = [setting, keyspace];
-            let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+            let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
             let mut client = runtime.block_on(connect(proxy.address));
             for (_, statement, _) in STATEMENTS {
                 runtime.block_on(client.query(statement)).unwrap();
@@ -291,7 +302,7 @@ fn copying_is_stopped_and_started_by_orders() {
     let folder = tempfile::tempdir().unwrap();
     let admin = free_address();
     let arguments = ["--admin", &admin.to_string()];
-    let proxy = proxy(first.address(), other.address(), folder.path(), &arguments);
+    let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
     assert_eq!(
         post(admin, "/shadow/stop").json(),
         json!({"copying": false, "before": true})

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::proxy::{
-    shadow::{connect, node, proxy, report, runtime, traffic},
+    shadow::{connect, node, proxy_that_waits, report, runtime, traffic},
     wire::LIMIT,
 };
 
@@ -32,7 +32,7 @@ impl Clusters {
     fn with<F: Future<Output = ()>>(&self, arguments: &[&str], clients: impl Fn(SocketAddr) -> F) -> Value {
         let folder = tempfile::tempdir().unwrap();
         let (first, other) = (self.first.address(), self.other.address());
-        let proxy = proxy(first, other, folder.path(), arguments);
+        let proxy = proxy_that_waits(first, other, folder.path(), arguments);
         self.runtime.block_on(clients(proxy.address));
         assert_eq!(proxy.stop(LIMIT).code, 0);
         report(folder.path())

@@ -83,6 +83,9 @@ const MOST_WAITING: usize = 10_000;
 /// The interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
+/// How long what is under way at the end is waited for. It does not depend on the pause before a read is sent again: responses come no
+/// sooner after a short one, and after a long one the last report would come too late.
+const UNDER_WAY: Duration = Duration::from_secs(8);
 /// Exchanges that are taken from the queue at a time.
 const BURST: usize = 64;
 
@@ -267,9 +270,7 @@ impl ShadowThread {
                 break;
             }
         }
-        self.rehearsal
-            .finish(Instant::now() + self.settings.rehearsal.ask_again_after * 8)
-            .await;
+        self.rehearsal.finish(Instant::now() + UNDER_WAY).await;
         self.report();
         self.pulse.rest();
     }
