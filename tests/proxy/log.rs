@@ -170,7 +170,7 @@ fn lines_that_were_dropped_are_counted_when_the_log_is_read_again() {
         }
     };
     let dropped: u32 = said.rsplit_once("lines=").unwrap().1.parse().unwrap();
-    assert!(dropped > 100, "{said}");
+    assert!(dropped > 0, "{said}");
     assert!(said.contains("WARN") && said.starts_with("20"), "{said}");
     assert_eq!(proxy.stop(LIMIT).code, 0);
     assert!(
