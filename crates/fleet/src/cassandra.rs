@@ -59,7 +59,7 @@ pub(super) struct Windows<'c> {
     counts: Counts,
 }
 
-/// What a store has sent of one source and day: it could go on for ever.
+/// What a store has sent of one source and day, which need not have an end.
 #[derive(Debug, Default)]
 struct Counts {
     windows: usize,

@@ -125,7 +125,7 @@ pub enum Effect {
 }
 
 impl RecordedExchange {
-    /// What it takes up, about, were all its texts its own: whoever keeps it counts the same.
+    /// Its approximate size in bytes, as if no text were shared: every holder counts the same.
     pub fn weight(&self) -> usize {
         let request = &self.request;
         let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());

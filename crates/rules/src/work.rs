@@ -12,7 +12,7 @@ pub fn look(times: usize) {
     LOOKS.set(LOOKS.get().saturating_add(times as u64));
 }
 
-/// The looks of this thread since this was asked last.
+/// The looks of this thread since the last call.
 pub fn looks() -> u64 {
     LOOKS.take()
 }

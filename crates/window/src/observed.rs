@@ -166,7 +166,7 @@ fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String,
     let mut stored: BTreeMap<String, Vec<Interval>> = meter::nested(deserializer)?;
     for intervals in stored.values_mut() {
         if intervals.len() > MOST_INTERVALS {
-            return Err(D::Error::custom("more intervals than are told apart"));
+            return Err(D::Error::custom("more intervals than a source has"));
         }
         if intervals.iter().any(|interval| interval.end < interval.start) {
             return Err(D::Error::custom("an interval that ends before it starts"));
@@ -253,7 +253,7 @@ mod tests {
 
     /// As many as windows that were merged have; more are made up, and would be joined one by one.
     #[test]
-    fn more_intervals_than_are_told_apart_are_refused() {
+    fn more_intervals_than_a_source_has_are_refused() {
         let read = |intervals| serde_json::from_str::<Observed>(&many(intervals));
         assert_eq!(read(1_000).map(|read| read.union().len()).ok(), Some(1_000));
         assert!(read(1_001).is_err());

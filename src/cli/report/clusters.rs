@@ -15,7 +15,7 @@ pub(super) struct Clusters {
     error: Option<anyhow::Error>,
 }
 
-/// So many clusters are told apart: that of most windows is among any of them.
+/// Clusters that are counted at most.
 const MOST_CLUSTERS: usize = 1_000;
 
 impl Clusters {

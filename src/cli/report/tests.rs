@@ -442,7 +442,7 @@ fn a_window_of_another_cluster_than_most_is_left_out_and_named() {
     assert!(notices.contains(left_out), "{notices}");
     let error = run_typed(&typed(&[&path(&folder, ""), "--strict"])).unwrap_err();
     assert!(error.to_string().contains("is from cluster"), "{error}");
-    // Who names files knows them.
+    // Files that the user names are not left out.
     let named = [path(&folder, "2.cqlens.json"), path(&folder, "4.cqlens.json")];
     let error = run_typed(&typed(&[&named[0], &named[1]]))
         .unwrap_err()

@@ -22,9 +22,9 @@ const NAME: &str = "cqlens.toml";
 /// The file in `folder`, or in the nearest folder above it. The search ends at the root of a repository, at `home`, and at
 /// the root of the file system.
 ///
-/// One that belongs to another user is none: everybody can put one into `/tmp`, above what others have there. `passed_over` is
-/// told of it. Not another user are the one that runs, root, and the owner of `folder`: in a container a checkout belongs to
-/// whom it belongs to outside.
+/// A file that belongs neither to the user that runs, nor to root, nor to the owner of `folder` is passed to `passed_over` and not
+/// used: everybody can put one into `/tmp`, above the folders of others. The owner of `folder` counts because in a container root
+/// runs in a checkout that belongs to a user outside.
 pub(super) fn upwards(
     folder: &Path,
     home: Option<&Path>,

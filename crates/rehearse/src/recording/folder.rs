@@ -61,7 +61,7 @@ fn is_named(path: &Path) -> bool {
 }
 
 /// Opens a file of a recording for reading. A folder that was passed on may have a named pipe in it: to open one would
-/// wait for a writer, perhaps for ever.
+/// wait for a writer, perhaps forever.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     match fs::metadata(path)?.is_file() {
         true => File::open(path),

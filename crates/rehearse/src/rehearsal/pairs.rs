@@ -137,7 +137,7 @@ mod tests {
         );
         assert_eq!(pairs.other(150, Some(response(150))), Came::NoRoom);
         assert!(part.used() <= 1 << 20 && part.evicted() > 0);
-        // One that was not kept is known to nobody.
+        // One that was not kept is no longer expected.
         assert_eq!(pairs.other(99, None), Came::One);
         assert!(!pairs.forget(99));
         assert_eq!(pairs.other(0, None), Came::Both((response(0), None)));

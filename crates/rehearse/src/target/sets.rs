@@ -249,7 +249,7 @@ impl Core {
         self.finish(job, Outcome::Answered { response, latency });
     }
 
-    /// Tells that no response will come, to those who wait for its next page too. A list of them and no call for each: a
+    /// Ends a request to which no response will come, and those that wait for its next page. A list of them and no call for each: a
     /// chain of pages is as long as its client makes it.
     pub(super) fn abandon(&self, job: Job, why: Skipped) {
         let mut left = vec![(job, why)];

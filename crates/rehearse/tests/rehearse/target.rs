@@ -445,8 +445,8 @@ async fn a_read_whose_paging_states_are_too_long_is_not_read_on() {
         extent: Extent::Whole,
         ..page(&exchange(1, read, false))
     };
-    let told = outcome(&mut target, whole).await;
-    assert_eq!(told, Outcome::Skipped(Skipped::UnknownPage));
+    let skipped = outcome(&mut target, whole).await;
+    assert_eq!(skipped, Outcome::Skipped(Skipped::UnknownPage));
 }
 
 /// A peer that says that it is there, again and again, and reads nothing after STARTUP.
@@ -491,7 +491,7 @@ async fn a_target_that_does_not_read_keeps_no_requests_that_have_expired() {
         }
         match target.completed().await.unwrap().outcome {
             Outcome::Skipped(Skipped::ConnectionLost) => break,
-            told => assert_eq!(told, Outcome::Skipped(Skipped::TimedOut)),
+            outcome => assert_eq!(outcome, Outcome::Skipped(Skipped::TimedOut)),
         }
         assert!(sent < 100, "they are kept");
     }

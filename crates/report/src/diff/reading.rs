@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::diff::testing::scan;
 
-    /// The attack: a few characters of what nobody knows became a hundred bytes each.
+    /// The attack: a few characters of an unknown key became a hundred bytes each.
     #[test]
     fn what_is_not_compared_takes_no_memory() {
         let mut report = scan("items", 1_000);

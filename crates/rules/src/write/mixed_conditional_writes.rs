@@ -29,6 +29,9 @@ impl Rule for MixedConditionalWrites {
             };
             let (conditional, plain): (Vec<_>, Vec<_>) =
                 writes.iter().partition(|write| write.is_conditional());
+            if conditional.is_empty() || plain.is_empty() {
+                continue;
+            }
             let outside = table.columns.iter().filter(|column| !column.is_primary_key());
             let outside: BTreeSet<_> = outside.map(|column| column.name.as_str()).collect();
             let guarded: BTreeSet<_> = conditional

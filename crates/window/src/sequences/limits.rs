@@ -1,4 +1,4 @@
-//! How much is told apart: of what was merged, and of what a document has.
+//! How many entries are kept: after merging, and of what a document has.
 
 use std::collections::BTreeMap;
 

@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Distinct {
         if sketch.lg_config_k() != LG_REGISTERS {
             return Err(D::Error::custom("a sketch of another size"));
         }
-        // The library counts empty entries of a list and leaves them out when it writes: nobody could read that again.
+        // The library counts empty entries of a list and leaves them out when it writes: that could not be read again.
         if sketch.serialize().len() != bytes.len() {
             return Err(D::Error::custom("a sketch with other entries than it announces"));
         }

@@ -192,7 +192,7 @@ fn lists_that_are_longer_than_what_they_stand_for_are_refused() {
     assert!(!with(cover, stretches(2_049)));
 }
 
-/// What is behind a key that nobody knows is kept until its pattern has been read.
+/// The value of an unknown key is kept until its pattern has been read.
 #[test]
 fn a_pattern_has_as_many_values_as_one_may_have() {
     let with = |values: Value| {

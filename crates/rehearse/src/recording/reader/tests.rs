@@ -139,7 +139,7 @@ fn columns_count_as_what_they_become() {
 }
 
 #[test]
-fn lines_of_very_many_entries_are_not_taken_apart() {
+fn lines_of_very_many_entries_are_not_parsed() {
     const MOST: u64 = 1 << 20;
     let read = line_of(&exchange(0, "SELECT", ResponseDigest::Missing));
     let with = |values: usize| {
