@@ -102,6 +102,9 @@ mod tests {
             "DELETE FORM k.t WHERE secret = 0xsecret",
             "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = 'secret' secret",
             "secret",
+            "UPDAET k.t SET a = copied from secret'",
+            "INSRT k.t (a) VALUES (copied into secret')",
+            "SELECT a FORM k.t WHERE b IN (copied from secret')",
         ] {
             let hidden = hidden(cql);
             assert!(!hidden.to_lowercase().contains("secret"), "{cql}: {hidden}");

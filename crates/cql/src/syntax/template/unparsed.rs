@@ -9,8 +9,8 @@ use super::writer::{VALUE, Writer};
 
 /// The template of a text of which nothing is known but its tokens.
 ///
-/// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name
-/// comes before it: after a missing quote, what looks like a table may be the inside of a value. What is
+/// Keywords and signs stay, and the first table that a keyword announces, unless a string, a quoted name or what a value
+/// follows comes before it: after a missing quote, what looks like a table may be the inside of a value. What is
 /// longer than `limit` bytes, or made of more than [`MAX_TOKENS`], breaks off behind that: a client that sends such
 /// texts is not told apart by their ends.
 pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
@@ -46,11 +46,9 @@ pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
             }
             (kind, place) => {
                 words.push(kind.symbol().unwrap_or(VALUE));
-                let may_go_on = !matches!(kind, TokenKind::String | TokenKind::QuotedName);
-                if may_go_on && place == TokenContext::BeforeTable {
-                    place
-                } else {
-                    TokenContext::Elsewhere
+                match place == TokenContext::BeforeTable && !may_be_in_value(kind) {
+                    true => place,
+                    false => TokenContext::Elsewhere,
                 }
             }
         };
@@ -86,6 +84,25 @@ const fn announces_table(keyword: Keyword) -> bool {
         keyword,
         Keyword::From | Keyword::Into | Keyword::Update | Keyword::Table | Keyword::Truncate | Keyword::Use
     )
+}
+
+/// Whether what comes behind the token may be the inside of a value, where a quote is missing.
+const fn may_be_in_value(kind: TokenKind) -> bool {
+    match kind {
+        TokenKind::String
+        | TokenKind::QuotedName
+        | TokenKind::Equal
+        | TokenKind::NotEqual
+        | TokenKind::Less
+        | TokenKind::LessOrEqual
+        | TokenKind::Greater
+        | TokenKind::GreaterOrEqual => true,
+        TokenKind::Keyword(keyword) => matches!(
+            keyword,
+            Keyword::Set | Keyword::Values | Keyword::Where | Keyword::With | Keyword::In | Keyword::Json
+        ),
+        _ => false,
+    }
 }
 
 /// The template of a statement that parses but has no tree: keywords and names stay, values go.
