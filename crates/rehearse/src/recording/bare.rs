@@ -9,6 +9,8 @@ pub(crate) struct Bare<'t> {
     pub(crate) cql: String,
     /// Of each marker in order the value as it was written; none where it was a marker before.
     pub(crate) markers: Vec<Option<&'t str>>,
+    /// Whether the text parses; of one that does not, what may be a value is gone without a marker of its own.
+    pub(crate) is_parsed: bool,
 }
 
 impl<'t> Bare<'t> {
@@ -20,6 +22,7 @@ impl<'t> Bare<'t> {
             _ => Self {
                 cql: Template::unparsed(text).text,
                 markers: Vec::new(),
+                is_parsed: false,
             },
         }
     }
@@ -28,6 +31,7 @@ impl<'t> Bare<'t> {
         let mut bare = Self {
             cql: String::with_capacity(text.len()),
             markers: Vec::new(),
+            is_parsed: true,
         };
         let mut bound = bound.iter().map(|marker| marker.span.start).peekable();
         let mut end = 0;

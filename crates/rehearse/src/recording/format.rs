@@ -65,6 +65,10 @@ pub struct End {
     pub exchanges: u64,
     /// Requests that were left out since the file before, by reason.
     pub left_out: BTreeMap<String, u64>,
+    /// Statements of the file of which only keywords, signs and a table are kept: their texts do not parse, and values are not
+    /// recorded.
+    #[serde(default)]
+    pub statements_cut: u64,
     /// Files that have gone since the recording began, because it was too large or they were too old.
     #[serde(default)]
     pub files_removed: u64,

@@ -17,17 +17,18 @@ use crate::{
 pub(super) struct ValueKey(pub(super) [u8; 16]);
 
 impl ValueKey {
-    /// The exchange without its values, those in texts included.
-    pub(super) fn hide(self, exchange: &RecordedExchange) -> RecordedExchange {
-        let mut hidden = exchange.clone();
+    /// The exchange without its values, those in texts included; and of how many of its statements the text was cut, since it does
+    /// not parse.
+    pub(super) fn hide(self, exchange: &RecordedExchange) -> (RecordedExchange, u64) {
+        let (mut hidden, mut cut) = (exchange.clone(), 0);
         for statement in &mut hidden.request.statements {
             self.hide_bound(&mut statement.values);
             // Definitions stand in every snapshot, too.
             if !is_definition(&statement.cql) {
-                self.hide_written(statement);
+                cut += u64::from(!self.hide_written(statement));
             }
         }
-        hidden
+        (hidden, cut)
     }
 
     fn hide_bound(self, values: &mut [RecordedValue]) {
@@ -38,12 +39,12 @@ impl ValueKey {
         }
     }
 
-    /// What stands in the text becomes values of markers.
-    fn hide_written(self, statement: &mut RecordedStatement) {
+    /// What stands in the text becomes values of markers; whether the text parses.
+    fn hide_written(self, statement: &mut RecordedStatement) -> bool {
         let cql = Arc::clone(&statement.cql);
         let bare = Bare::of(&cql);
         if bare.cql == *cql {
-            return;
+            return bare.is_parsed;
         }
         let are_named = statement.values.iter().any(|value| value.name.is_some());
         let mut bound = std::mem::take(&mut statement.values).into_iter();
@@ -61,6 +62,7 @@ impl ValueKey {
         }
         statement.values.extend(bound);
         statement.cql = bare.cql.into();
+        bare.is_parsed
     }
 
     fn hashed(self, bytes: &[u8]) -> ValueContent {
@@ -86,7 +88,7 @@ mod tests {
     fn hidden(cql: &str) -> String {
         let mut exchange = exchange(0, cql, ResponseDigest::Error(0x2000));
         exchange.request.effect = Effect::Definition;
-        let hidden = ValueKey([1; 16]).hide(&exchange);
+        let (hidden, _) = ValueKey([1; 16]).hide(&exchange);
         hidden.request.statements[0].cql.to_string()
     }
 

@@ -99,7 +99,11 @@ impl RecordingWriter {
         };
         match self.settings.values {
             RecordedValues::Clear => file.write(exchange)?,
-            RecordedValues::Hashed => file.write(&self.value_key.hide(exchange))?,
+            RecordedValues::Hashed => {
+                let (hidden, cut) = self.value_key.hide(exchange);
+                file.write(&hidden)?;
+                file.statements_cut += cut;
+            }
         }
         self.file = Some(file);
         Ok(())
@@ -152,11 +156,11 @@ impl RecordingWriter {
         };
         let left_out = left_out.into_iter();
         file.end(End {
-            exchanges: 0,
             left_out: left_out
                 .map(|(why, count)| (why.name().to_owned(), count))
                 .collect(),
             files_removed: self.removed,
+            ..End::default()
         })
     }
 }
@@ -172,6 +176,7 @@ struct OpenFile {
     /// When its first exchange was.
     began_us: i64,
     exchanges: u64,
+    statements_cut: u64,
     statements: HashMap<Arc<str>, u32>,
     /// Of their texts.
     statement_bytes: usize,
@@ -187,6 +192,7 @@ impl OpenFile {
             out,
             began_us,
             exchanges: 0,
+            statements_cut: 0,
             statements: HashMap::new(),
             statement_bytes: 0,
             columns: HashMap::new(),
@@ -263,10 +269,12 @@ impl OpenFile {
     }
 
     fn end(mut self, end: End) -> io::Result<()> {
-        let exchanges = self.exchanges;
-        self.write_line(&EndLine {
-            end: End { exchanges, ..end },
-        })?;
+        let end = End {
+            exchanges: self.exchanges,
+            statements_cut: self.statements_cut,
+            ..end
+        };
+        self.write_line(&EndLine { end })?;
         self.out.finish()?;
         Ok(())
     }

@@ -91,6 +91,44 @@ fn texts_that_are_numbered_anew_replace_those_before() {
     assert_eq!(faults(&file), "");
 }
 
+fn writer(folder: &Path, values: RecordedValues) -> RecordingWriter {
+    RecordingWriter::open(Settings {
+        folder: folder.to_owned(),
+        source: "a".to_owned(),
+        values,
+        digest_key: DigestKey(1),
+        limits: folder::Limits {
+            file_bytes: 1 << 20,
+            file_age: std::time::Duration::from_secs(60),
+            bytes: None,
+            age: None,
+        },
+    })
+    .unwrap()
+}
+
+#[test]
+fn statements_whose_texts_are_cut_are_counted() {
+    for (values, cut) in [(RecordedValues::Hashed, 2), (RecordedValues::Clear, 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), values);
+        for cql in [
+            "SELECT v FROM k.t WHERE a = 'b'",
+            "UPDAET k.t SET v = 'b'",
+            "CREATE TABLE k.t (a int PRIMARY KEY)",
+            "CREATE USER u WITH PASSWORT 'b'",
+        ] {
+            let refused = exchange(0, cql, ResponseDigest::Error(0x2000));
+            writer.write(&refused, BTreeMap::new).unwrap();
+        }
+        writer.end(BTreeMap::new()).unwrap();
+        let mut reader = RecordingReader::open(folder.path()).unwrap();
+        assert_eq!(reader.by_ref().count(), 4);
+        let ends: Vec<_> = reader.ends().iter().map(|end| end.statements_cut).collect();
+        assert_eq!(ends, [cut]);
+    }
+}
+
 /// The line of a read of the statement that has the number 0.
 fn line_of(exchange: &RecordedExchange) -> String {
     serde_json::to_string(&ExchangeLine::of(exchange, &[0], None)).unwrap()
@@ -238,19 +276,7 @@ fn requests_of_many_runs_are_kept_up_to_a_number_of_bytes() {
         content: ValueContent::Bytes(vec![0; 32 << 10].into()),
     });
     for _ in 0..20 {
-        let mut writer = RecordingWriter::open(Settings {
-            folder: folder.path().to_owned(),
-            source: "a".to_owned(),
-            values: RecordedValues::Clear,
-            digest_key: DigestKey(1),
-            limits: folder::Limits {
-                file_bytes: 1 << 20,
-                file_age: std::time::Duration::from_secs(60),
-                bytes: None,
-                age: None,
-            },
-        })
-        .unwrap();
+        let mut writer = writer(folder.path(), RecordedValues::Clear);
         writer.write(&long, BTreeMap::new).unwrap();
         writer.end(BTreeMap::new()).unwrap();
     }
