@@ -75,12 +75,14 @@ struct Shared {
     /// When a write was last lost on its way here, in microseconds since 1970; 0: never.
     lost_write_us: AtomicI64,
     latest: Mutex<Option<Arc<Comparison>>>,
+    /// Whether the latest report was read: then the next one is made at the next tick.
+    is_read: AtomicBool,
     is_to_end: AtomicBool,
 }
 
 /// Exchanges that wait for the shadow's thread.
 const MOST_WAITING: usize = 10_000;
-/// The interval between two reports.
+/// The interval between two reports, unless they are read.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
 /// How long what is under way at the end is waited for. It does not depend on the pause before a read is sent again: responses come no
@@ -107,6 +109,7 @@ impl Shadow {
             not_sampled: AtomicU64::new(0),
             lost_write_us: AtomicI64::new(0),
             latest: Mutex::default(),
+            is_read: AtomicBool::new(false),
             is_to_end: AtomicBool::new(false),
         });
         let pulse = Pulse::new("shadow");
@@ -138,8 +141,9 @@ impl Shadow {
         self.shared.is_on.swap(on, Ordering::Relaxed)
     }
 
-    /// The latest report; none in the first seconds.
+    /// The latest report; none in the first seconds. Once it was read, the next one is made within half a second.
     pub fn latest(&self) -> Option<Arc<Comparison>> {
+        self.shared.is_read.store(true, Ordering::Relaxed);
         self.shared
             .latest
             .lock()
@@ -260,7 +264,8 @@ impl ShadowThread {
                 _ = self.rehearsal.turn() => {}
                 now = tick.tick() => {
                     self.pulse.beat();
-                    if now.duration_since(reported) >= REPORT_EVERY {
+                    let is_due = now.duration_since(reported) >= REPORT_EVERY;
+                    if self.shared.is_read.swap(false, Ordering::Relaxed) || is_due {
                         reported = now;
                         self.report();
                     }
