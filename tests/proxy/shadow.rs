@@ -6,6 +6,7 @@ use std::{
     path::Path,
     process::Command,
     thread,
+    time::{Duration, Instant},
 };
 
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
@@ -86,19 +87,8 @@ pub(crate) async fn traffic(address: SocketAddr, rounds: i32) {
         .unwrap();
 }
 
-/// A proxy before `upstream` that copies requests to `shadow`, which has half a second for each response.
+/// A proxy before `upstream` that copies requests to `shadow`.
 pub(crate) fn proxy(upstream: SocketAddr, shadow: SocketAddr, folder: &Path, more: &[&str]) -> Proxy {
-    let arguments = [more, &["--shadow-timeout", "500ms"]].concat();
-    proxy_that_waits(upstream, shadow, folder, &arguments)
-}
-
-/// The same with as long for each response as a busy machine takes.
-pub(crate) fn proxy_that_waits(
-    upstream: SocketAddr,
-    shadow: SocketAddr,
-    folder: &Path,
-    more: &[&str],
-) -> Proxy {
     let (shadow, report) = (
         shadow.to_string(),
         folder.join("shadow.json").display().to_string(),
@@ -115,6 +105,52 @@ pub(crate) fn proxy_that_waits(
     Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
 }
 
+/// A proxy that is stopped when its shadow has done what it had to: its threads yield to all others of the machine.
+pub(crate) struct ProxyWithShadow<'f> {
+    pub(crate) proxy: Proxy,
+    pub(crate) admin: SocketAddr,
+    folder: &'f Path,
+}
+
+impl<'f> ProxyWithShadow<'f> {
+    pub(crate) fn start(upstream: SocketAddr, shadow: SocketAddr, folder: &'f Path, more: &[&str]) -> Self {
+        let admin = free_address();
+        let listener = admin.to_string();
+        let arguments = [&["--admin", &listener], more].concat();
+        Self {
+            proxy: proxy(upstream, shadow, folder, &arguments),
+            admin,
+            folder,
+        }
+    }
+
+    /// The report, once so many requests are compared or left out.
+    pub(crate) fn finish(self, requests: u64) -> Value {
+        let begun = Instant::now();
+        loop {
+            let report = get(self.admin, "/shadow").json();
+            if done(&report) >= requests {
+                break;
+            }
+            assert!(begun.elapsed() < LIMIT, "{requests} requests: {report:#}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(self.proxy.stop(LIMIT).code, 0);
+        report(self.folder)
+    }
+}
+
+/// How many requests are compared or left out.
+fn done(report: &Value) -> u64 {
+    let left_out = [&report["totals"]["skipped"], &report["not_offered"]];
+    let left_out = left_out.into_iter().filter_map(Value::as_object);
+    let left_out: u64 = left_out
+        .flat_map(|reasons| reasons.values().filter_map(Value::as_u64))
+        .sum();
+    // Before the first report there is none.
+    report["totals"]["compared"].as_u64().unwrap_or(0) + left_out
+}
+
 pub(crate) fn report(folder: &Path) -> Value {
     let text = std::fs::read_to_string(folder.join("shadow.json")).unwrap();
     assert!(!text.contains("secret"), "no value leaves the process");
@@ -129,10 +165,9 @@ fn the_same_cluster_does_not_differ_and_another_does() {
         let other = node(&runtime, more);
         for arguments in [&[][..], &["--shadow-ask-upstream", "--shadow-noise-sample", "50"]] {
             let folder = tempfile::tempdir().unwrap();
-            let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), arguments);
-            runtime.block_on(traffic(proxy.address, 20));
-            assert_eq!(proxy.stop(LIMIT).code, 0);
-            let report = report(folder.path());
+            let shadowed = ProxyWithShadow::start(first.address(), other.address(), folder.path(), arguments);
+            runtime.block_on(traffic(shadowed.proxy.address, 20));
+            let report = shadowed.finish(61);
             assert_eq!(
                 report["patterns_that_differ"], differing,
                 "{arguments:?}: {report:#}"
@@ -158,10 +193,9 @@ fn reports_have_what_the_shadow_has_answered() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (live, snapshots) = (path("live.json"), path("snapshots"));
     let arguments = ["--report", &live, "--snapshot-dir", &snapshots];
-    let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
-    runtime.block_on(traffic(proxy.address, 20));
-    assert_eq!(proxy.stop(LIMIT).code, 0);
-    let comparison = report(folder.path());
+    let shadowed = ProxyWithShadow::start(first.address(), other.address(), folder.path(), &arguments);
+    runtime.block_on(traffic(shadowed.proxy.address, 20));
+    let comparison = shadowed.finish(61);
     let (later, of_shadow) = (path("later.json"), path("shadow.json"));
     let written = Command::new(env!("CARGO_BIN_EXE_cqlens"))
         .args(["report", &snapshots, "--comparison", &of_shadow, "-o", &later])
@@ -214,14 +248,14 @@ fn conditional_writes_counters_and_definitions_are_copied_where_a_setting_names_
             let (first, other) = (node(&runtime, counter), node(&runtime, counter));
             let folder = tempfile::tempdir().unwrap();
             let arguments = [setting, keyspace];
-            let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
-            let mut client = runtime.block_on(connect(proxy.address));
+            let shadowed =
+                ProxyWithShadow::start(first.address(), other.address(), folder.path(), &arguments);
+            let mut client = runtime.block_on(connect(shadowed.proxy.address));
             for (_, statement, _) in STATEMENTS {
                 runtime.block_on(client.query(statement)).unwrap();
             }
             drop(client);
-            assert_eq!(proxy.stop(LIMIT).code, 0);
-            let totals = &report(folder.path())["totals"];
+            let totals = &shadowed.finish(STATEMENTS.len() as u64)["totals"];
             let mut shadow = runtime.block_on(connect(other.address()));
             for (place, (_, _, effect)) in STATEMENTS.into_iter().enumerate() {
                 let has_come = is_sent && place == allowed;
@@ -275,7 +309,8 @@ fn whatever_becomes_of_the_shadow_the_bytes_of_the_first_cluster_are_the_same() 
     ] {
         let folder = tempfile::tempdir().unwrap();
         let back = Tap::start(first.address());
-        let proxy = proxy(back.address, shadow, folder.path(), &["--no-control-connection"]);
+        let arguments = ["--no-control-connection", "--shadow-timeout", "500ms"];
+        let proxy = proxy(back.address, shadow, folder.path(), &arguments);
         let front = Tap::start(proxy.address);
         runtime.block_on(traffic(front.address, 20));
         let front = front.finish(LIMIT);
@@ -300,23 +335,21 @@ fn copying_is_stopped_and_started_by_orders() {
     let runtime = runtime();
     let (first, other) = (node(&runtime, ""), node(&runtime, ""));
     let folder = tempfile::tempdir().unwrap();
-    let admin = free_address();
-    let arguments = ["--admin", &admin.to_string()];
-    let proxy = proxy_that_waits(first.address(), other.address(), folder.path(), &arguments);
+    let shadowed = ProxyWithShadow::start(first.address(), other.address(), folder.path(), &[]);
+    let (admin, address) = (shadowed.admin, shadowed.proxy.address);
     assert_eq!(
         post(admin, "/shadow/stop").json(),
         json!({"copying": false, "before": true})
     );
-    runtime.block_on(traffic(proxy.address, 5));
+    runtime.block_on(traffic(address, 5));
     assert_eq!(get(admin, "/shadow").code, 200);
     // What was seen while it was stopped is not waited for: another connection comes after it.
     assert_eq!(
         post(admin, "/shadow/start").json(),
         json!({"copying": true, "before": false})
     );
-    runtime.block_on(traffic(proxy.address, 7));
-    assert_eq!(proxy.stop(LIMIT).code, 0);
-    let totals = &report(folder.path())["totals"];
+    runtime.block_on(traffic(address, 7));
+    let totals = &shadowed.finish(22)["totals"];
     assert!(totals["compared"].as_u64().unwrap() >= 21, "{totals:#}");
     assert_eq!(totals["differences"], json!({}));
 }

@@ -6,10 +6,7 @@ use cqlens_node::Node;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::proxy::{
-    shadow::{connect, node, proxy_that_waits, report, runtime, traffic},
-    wire::LIMIT,
-};
+use crate::proxy::shadow::{ProxyWithShadow, connect, node, runtime, traffic};
 
 struct Clusters {
     runtime: Runtime,
@@ -28,14 +25,18 @@ impl Clusters {
         }
     }
 
-    /// What is reported of the shadow of a proxy with these arguments.
-    fn with<F: Future<Output = ()>>(&self, arguments: &[&str], clients: impl Fn(SocketAddr) -> F) -> Value {
+    /// What is reported of the shadow of a proxy with these arguments, once so many requests are compared or left out.
+    fn with<F: Future<Output = ()>>(
+        &self,
+        arguments: &[&str],
+        clients: impl Fn(SocketAddr) -> F,
+        requests: u64,
+    ) -> Value {
         let folder = tempfile::tempdir().unwrap();
         let (first, other) = (self.first.address(), self.other.address());
-        let proxy = proxy_that_waits(first, other, folder.path(), arguments);
-        self.runtime.block_on(clients(proxy.address));
-        assert_eq!(proxy.stop(LIMIT).code, 0);
-        report(folder.path())
+        let shadowed = ProxyWithShadow::start(first, other, folder.path(), arguments);
+        self.runtime.block_on(clients(shadowed.proxy.address));
+        shadowed.finish(requests)
     }
 }
 
@@ -66,13 +67,13 @@ fn skipped(report: &Value, why: &str) -> u64 {
 #[test]
 fn keyspaces_that_are_not_named_are_not_copied() {
     let clusters = Clusters::new();
-    let named = clusters.with(&["--shadow-keyspaces", "other,k"], one_client);
+    let named = clusters.with(&["--shadow-keyspaces", "other,k"], one_client, READS + 1);
     assert_eq!(
         (compared(&named), skipped(&named, "not-sampled")),
         (READS, 0),
         "{named:#}"
     );
-    let others = clusters.with(&["--shadow-keyspaces", "other"], one_client);
+    let others = clusters.with(&["--shadow-keyspaces", "other"], one_client, READS + 1);
     assert_eq!(compared(&others), 0, "{others:#}");
     assert!(skipped(&others, "not-sampled") >= READS, "{others:#}");
 }
@@ -80,14 +81,14 @@ fn keyspaces_that_are_not_named_are_not_copied() {
 #[test]
 fn patterns_are_chosen_by_their_ids_in_the_report() {
     let clusters = Clusters::new();
-    let all = clusters.with(&[], one_client);
+    let all = clusters.with(&[], one_client, READS + 1);
     let patterns = all["patterns"].as_array().unwrap();
     let prepared = patterns.iter().find(|pattern| {
         let cql = pattern["cql"].as_str().unwrap();
         cql.starts_with("SELECT b, v FROM")
     });
     let id = prepared.unwrap()["id"].as_str().unwrap();
-    let chosen = clusters.with(&["--shadow-patterns", id], one_client);
+    let chosen = clusters.with(&["--shadow-patterns", id], one_client, READS + 1);
     assert_eq!(compared(&chosen), READS / 3, "{chosen:#}");
     assert!(skipped(&chosen, "not-sampled") >= READS / 3 * 2, "{chosen:#}");
 }
@@ -96,11 +97,15 @@ fn patterns_are_chosen_by_their_ids_in_the_report() {
 fn a_share_of_connections_is_copied_as_a_whole() {
     const CLIENTS: u64 = 40;
     let clusters = Clusters::new();
-    let sampled = clusters.with(&["--shadow-sample", "25"], |address| async move {
-        for _client in 0..CLIENTS {
-            plain_reads(address, 5).await;
-        }
-    });
+    let sampled = clusters.with(
+        &["--shadow-sample", "25"],
+        |address| async move {
+            for _client in 0..CLIENTS {
+                plain_reads(address, 5).await;
+            }
+        },
+        5 * CLIENTS,
+    );
     let not = sampled["not_offered"]["not in the sample"].as_u64().unwrap();
     let copied = compared(&sampled);
     assert_eq!(copied + not, 5 * CLIENTS, "{sampled:#}");
@@ -111,7 +116,11 @@ fn a_share_of_connections_is_copied_as_a_whole() {
 #[test]
 fn no_more_are_copied_in_a_second_than_it_may_have() {
     let clusters = Clusters::new();
-    let limited = clusters.with(&["--shadow-rate", "1"], |address| plain_reads(address, READS));
+    let limited = clusters.with(
+        &["--shadow-rate", "1"],
+        |address| plain_reads(address, READS),
+        READS,
+    );
     let (copied, not) = (compared(&limited), skipped(&limited, "rate-limited"));
     assert!(
         copied >= 1 && copied + not == READS && not > READS / 2,

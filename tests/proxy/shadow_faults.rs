@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::proxy::{
     admin::get,
     procfs::Process,
-    shadow::{connect, node, proxy, report, runtime, traffic},
+    shadow::{ProxyWithShadow, connect, node, proxy, report, runtime, traffic},
     support::{
         proxy::{Proxy, free_address},
         tap::{Tap, assert_passed_unchanged},
@@ -98,7 +98,12 @@ fn a_shadow_that_stalls_and_comes_back_is_compared_again() {
     let way = Way::default();
     let folder = tempfile::tempdir().unwrap();
     let back = Tap::start(first.address());
-    let arguments = ["--no-control-connection", "--shadow-no-discovery"];
+    let arguments = [
+        "--no-control-connection",
+        "--shadow-no-discovery",
+        "--shadow-timeout",
+        "500ms",
+    ];
     let proxy = proxy(back.address, way.open(other.address()), folder.path(), &arguments);
     let front = Tap::start(proxy.address);
     let rounds = |rounds| runtime.block_on(traffic(front.address, rounds));
@@ -207,8 +212,8 @@ fn a_shadow_whose_schema_changes_is_prepared_again_and_its_new_columns_are_found
     let folder = tempfile::tempdir().unwrap();
     let back = Tap::start(first.address());
     let arguments = ["--no-control-connection", "--shadow-write-keyspaces", "k"];
-    let proxy = proxy(back.address, other.address(), folder.path(), &arguments);
-    let front = Tap::start(proxy.address);
+    let shadowed = ProxyWithShadow::start(back.address, other.address(), folder.path(), &arguments);
+    let front = Tap::start(shadowed.proxy.address);
     const INSERT: &str = "INSERT INTO k.w (a, v) VALUES (?, ?)";
     const SELECT: &str = "SELECT * FROM k.t WHERE a = ?";
     let has_row = |key: i32| {
@@ -245,9 +250,8 @@ fn a_shadow_whose_schema_changes_is_prepared_again_and_its_new_columns_are_found
     });
     read_and_write(10..20);
     let front = front.finish(LIMIT);
-    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let report = shadowed.finish(40);
     assert_passed_unchanged(&front, &back.finish(LIMIT));
-    let report = report(folder.path());
     // Of the reads before the change, any may be answered after it, over the other connection.
     let differences = report["totals"]["differences"].as_object().unwrap();
     assert_eq!(differences.keys().collect::<Vec<_>>(), ["columns"], "{report:#}");
