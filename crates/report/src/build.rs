@@ -18,7 +18,7 @@ use super::{
 };
 use chart::Thresholds;
 use cqlens_cql::{plan::StatementKind, schema::Schema};
-use cqlens_rules::{Context, Cost, Finding, Judgement, Problem};
+use cqlens_rules::{Context, Cost, Finding, Judgement, Problem, find};
 use cqlens_window::{Cluster, Distribution, Interval, Pattern, PatternId, Window, number};
 pub(super) use numbers::{latency, quantiles};
 use pattern::pattern_report;
@@ -263,7 +263,7 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
             table: first.table.clone(),
             title: first.title.clone(),
             what: words::what(&first.title, table.as_deref()),
-            fix: words::fix(first.rule),
+            fix: find(first.rule).map_or("See the advice", |rule| rule.about().fix_in_short),
             executions: sent.iter().map(|pattern| pattern.count).sum(),
             observed_seconds: context.watched_seconds(sent.iter().copied()),
             applications: application::senders(all.into_values()),
@@ -278,7 +278,7 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
 }
 
 fn finding_report(finding: Finding, window: &Window, thresholds: &Thresholds) -> FindingReport {
-    let about = cqlens_rules::find(finding.rule).map(|rule| rule.about());
+    let about = find(finding.rule).map(|rule| rule.about());
     let worst = finding.patterns.first().and_then(|id| window.patterns.get(id));
     let chart = worst.and_then(|pattern| chart::chart(&finding, pattern, thresholds));
     FindingReport {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{SinceReview, histogram};
-use cqlens_rules::{Applied, Evidence, EvidenceValue, Example, PartitionGrowth, Severity, StableId};
+use cqlens_rules::{Applied, Evidence, EvidenceValue, Example, PartitionGrowth, Severity, StableId, Unit};
 use cqlens_window::PatternId;
 
 /// Findings with one cause on one table, or of one application: what the owner of a model has to decide.
@@ -111,19 +111,6 @@ pub struct Chart {
     /// The value from which the finding has its severity; absent if no single number decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u64>,
-}
-
-/// How a number is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// As a count.
-    Count,
-    /// As a duration in microseconds.
-    Micros,
-    /// As a size in bytes.
-    Bytes,
 }
 
 fn in_order<S: serde::Serializer>(

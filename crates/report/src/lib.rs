@@ -62,7 +62,7 @@ pub use diff::{
     ChangedDefinition, ClientChanges, ComparedReport, DiffFormat, Figure, FigureChange, FindingChange,
     FindingChanges, PatternChange, PatternChanges, ReadReport, ReportDiff,
 };
-pub use finding::{Chart, FindingReport, ProblemReport, Unit};
+pub use finding::{Chart, FindingReport, ProblemReport};
 #[cfg(feature = "json-schema")]
 pub use json_schema::{json_reference, json_schema_of, json_schemas};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};

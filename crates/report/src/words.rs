@@ -1,101 +1,6 @@
-//! What stands in one line of a list: a problem without what the other columns say, and its fix in a few words.
+//! What stands in one line of a list: a problem without what the other columns say.
 
 use cqlens_window::number;
-
-/// What to do about a rule's findings, in about three words: the advice has the rest.
-pub(super) fn fix(rule: &str) -> &'static str {
-    let at = FIXES.binary_search_by_key(&rule, |&(rule, _)| rule);
-    at.ok()
-        .and_then(|at| FIXES.get(at))
-        .map_or("See the advice", |&(_, words)| words)
-}
-
-/// By rule, in the order of the alphabet.
-const FIXES: &[(&str, &str)] = &[
-    ("aggregate-without-partition-key", "Count while writing"),
-    ("allow-filtering", "Table by these columns"),
-    ("batch-too-large", "Smaller batches"),
-    ("bucket-fan-out", "Fewer buckets"),
-    ("client-join", "Copy the columns"),
-    ("collection-overwrite", "Change single elements"),
-    ("compact-storage", "Drop COMPACT STORAGE"),
-    ("connection-churn", "Keep connections open"),
-    ("consistency-all", "Use LOCAL_QUORUM"),
-    ("counter-batch", "Single counter updates"),
-    ("cross-dc-consistency", "Use LOCAL_QUORUM"),
-    ("delete-heavy", "Delete whole partitions"),
-    ("dual-write-without-batch", "One logged batch"),
-    ("few-partitions", "Split the partitions"),
-    ("full-scan", "Read by key"),
-    ("future-timestamp", "Correct the clocks"),
-    ("gc-grace-zero", "Raise gc_grace_seconds"),
-    ("growing-collection", "Rows, not elements"),
-    ("hot-partition", "Add a bucket"),
-    ("in-cartesian-product", "One read per key"),
-    ("in-clustering", "Read a range"),
-    ("in-partition-key", "One read per key"),
-    ("index-high-cardinality", "Table by this column"),
-    ("index-low-cardinality", "Table by value, bucketed"),
-    ("index-on-updated-column", "Table by this column"),
-    ("index-table-lookup", "Copy the columns"),
-    ("large-mutation", "Store in chunks"),
-    ("large-pages", "Smaller pages"),
-    ("large-partition", "Add a bucket"),
-    ("large-partition-key", "Shorter keys"),
-    ("large-result", "Read less, page"),
-    ("list-modification", "Set or map"),
-    ("logged-batch-multi-partition", "Single async writes"),
-    ("lwt-heavy", "Fewer conditions"),
-    ("many-connections", "Share one session"),
-    ("many-tables", "Fewer tables"),
-    ("materialized-view-read", "A table instead"),
-    ("materialized-view-write", "A table instead"),
-    ("mixed-conditional-writes", "Always write with IF"),
-    ("mixed-serial-consistency", "One serial level"),
-    ("no-compression", "Turn on LZ4"),
-    ("not-token-aware", "Token-aware policy"),
-    ("null-insert", "Leave columns unset"),
-    ("old-driver", "Upgrade the driver"),
-    ("old-protocol", "Upgrade the driver"),
-    ("overwriting-insert", "Make keys unique"),
-    ("past-timestamp", "Correct the clocks"),
-    ("prepare-churn", "Prepare once"),
-    ("query-without-table", "Table for this query"),
-    ("queue-pattern", "Bucket by time"),
-    ("read-before-write", "Write without reading"),
-    ("read-update-ratio", "Keep the join"),
-    ("redundant-reads", "Read once"),
-    ("replication-factor", "Three replicas"),
-    ("retried-increment", "Do not retry"),
-    ("retries", "Find the cause"),
-    ("reversed-read", "Reverse the order"),
-    ("sasi-index", "Replace the index"),
-    ("schema-change", "Deploy separately"),
-    ("schema-disagreement", "Wait for agreement"),
-    ("secondary-index-read", "Table by this column"),
-    ("select-star", "List the columns"),
-    ("server-error", "Fix the statement"),
-    ("server-warning", "Stay below thresholds"),
-    ("simple-strategy", "List the datacenters"),
-    ("small-pages", "Larger pages"),
-    ("static-column", "A separate table"),
-    ("time-bucket-walk", "Wider buckets"),
-    ("time-window-misuse", "Change the compaction"),
-    ("timeouts", "Make it cheaper"),
-    ("token-range-scan", "Run it off-peak"),
-    ("tombstone-heavy-read", "Bucket by time"),
-    ("traced-requests", "Stop tracing"),
-    ("ttl-without-windows", "Compact by time window"),
-    ("unbounded-read", "Add a LIMIT"),
-    ("uneven-token-load", "Spread the keys"),
-    ("unlogged-batch-multi-partition", "Single async writes"),
-    ("unpaged-read", "Set a page size"),
-    ("unprepared-statement", "Prepare it"),
-    ("unused-index", "Drop the index"),
-    ("unused-table", "Drop the table"),
-    ("weak-consistency", "Use LOCAL_QUORUM"),
-    ("writetime-read", "A separate column"),
-];
 
 /// A finding's title without its table and rates, which lists have columns for, and without what follows a semicolon:
 /// `` Reads of `shop.orders` filter row by row, 54 a minute `` becomes `Reads filter row by row`.
@@ -170,23 +75,6 @@ pub(super) fn rate(times: u64, in_seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_rule_has_its_fix_in_a_few_words() {
-        assert!(FIXES.is_sorted_by_key(|&(rule, _)| rule));
-        let without: Vec<_> = cqlens_rules::RULES
-            .iter()
-            .map(|rule| rule.about().id)
-            .filter(|id| fix(id) == "See the advice")
-            .collect();
-        assert_eq!(without, Vec::<&str>::new(), "say what to do in three words");
-        for (rule, words) in FIXES {
-            assert!(
-                words.len() <= 24 && words.split(' ').count() <= 4,
-                "{rule}: {words}"
-            );
-        }
-    }
 
     #[test]
     fn a_line_leaves_out_what_its_columns_say() {

@@ -1,21 +1,14 @@
 //! What to write instead of a statement, where no definition would help: the finding's own statement, else the example of
 //! its rule.
 
-mod batch;
-mod level;
-mod timeout;
-mod write_time;
+pub(crate) mod batch;
+pub(crate) mod level;
+pub(crate) mod timeout;
+pub(crate) mod write_time;
 
 use serde::Serialize;
 
-use super::{Context, Finding, Severity, figures, find};
-use cqlens_cql::{
-    schema::quote,
-    syntax::{
-        self,
-        ast::{Body, Selection},
-    },
-};
+use super::{Context, Finding, Severity, find};
 use cqlens_window::Pattern;
 
 /// A way of doing it, and a better one.
@@ -61,36 +54,19 @@ fn of_rule(finding: &Finding) -> Option<Example> {
     })
 }
 
-/// The costliest statement of the finding, and how it should be sent.
+/// Statements of a finding as they are, and what to write instead; the costliest is the first. None where that cannot be written.
+pub(crate) type Rewrite = fn(&[&Pattern], &Context<'_>) -> Option<(String, String)>;
+
+/// The costliest statement with a comment that says what its text does not show.
+pub(crate) fn commented(patterns: &[&Pattern], before: &str, after: &str) -> Option<(String, String)> {
+    let cql = &patterns.first()?.head.cql;
+    Some((format!("-- {before}\n{cql};"), format!("-- {after}\n{cql};")))
+}
+
+/// The finding's own statements, as its rule writes them better.
 fn of_statement(finding: &Finding, context: &Context<'_>) -> Option<Example> {
-    let pattern = context.window.patterns.get(finding.patterns.first()?)?;
-    let cql = format!("{};", pattern.head.cql);
-    // What changes is said in a comment where the text does not show it.
-    let (before, after) = match finding.rule {
-        "consistency-all" => (
-            format!("-- at consistency level ALL\n{cql}"),
-            format!("-- at consistency level LOCAL_QUORUM\n{cql}"),
-        ),
-        "unprepared-statement" => (
-            format!("-- parsed by the server each time\n{cql}"),
-            format!("-- prepared once when the application starts, then executed with values\n{cql}"),
-        ),
-        "unpaged-read" => (
-            format!("-- without a page size\n{cql}"),
-            format!("-- with a page size of 5000, page by page\n{cql}"),
-        ),
-        "retried-increment" => (
-            format!("-- marked as idempotent, or retried whatever it is\n{cql}"),
-            format!("-- marked as not idempotent: after a timeout the driver leaves it alone\n{cql}"),
-        ),
-        "select-star" => (cql, columns_of(pattern, context)?),
-        "unlogged-batch-multi-partition" | "batch-too-large" => (cql, batch::in_parts(pattern)?),
-        "future-timestamp" => write_time::kept(pattern, context)?,
-        "mixed-serial-consistency" => level::same_for_all(&patterns(finding, context))?,
-        "server-error" => level::with_replicas_down(&patterns(finding, context))?,
-        "timeouts" => timeout::of_less(&patterns(finding, context), context)?,
-        _ => return None,
-    };
+    let rewrite = find(finding.rule)?.about().rewrite?;
+    let (before, after) = rewrite(&patterns(finding, context), context)?;
     Some(Example {
         before,
         after,
@@ -102,22 +78,6 @@ fn of_statement(finding: &Finding, context: &Context<'_>) -> Option<Example> {
 fn patterns<'w>(finding: &Finding, context: &Context<'w>) -> Vec<&'w Pattern> {
     let ids = finding.patterns.iter();
     ids.filter_map(|id| context.window.patterns.get(id)).collect()
-}
-
-/// The same read with the names of all columns: those that the application does not use are left out by its authors.
-fn columns_of(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
-    let statement = syntax::parse(&pattern.head.cql).ok()?;
-    let table = figures::definition(pattern, context.schema)?;
-    let (from, rest) = pattern.head.cql.split_once('*')?;
-    let is_whole =
-        matches!(&statement.body, Body::Select(select) if matches!(select.selection, Selection::All));
-    let columns: Vec<_> = table.columns.iter().map(|column| quote(&column.name)).collect();
-    is_whole.then(|| {
-        format!(
-            "-- of these, the columns that are used\n{from}{}{rest};",
-            columns.join(", ")
-        )
-    })
 }
 
 #[cfg(test)]
@@ -132,6 +92,7 @@ mod tests {
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
         schema::Schema,
+        syntax,
     };
     use cqlens_window::{Cluster, Window};
 

@@ -11,6 +11,7 @@ mod acceptance;
 mod application;
 mod beside;
 mod by_table;
+mod cause;
 mod client;
 mod context;
 mod cost;
@@ -25,6 +26,7 @@ mod model;
 mod partition_growth;
 mod partition_size;
 mod problem;
+mod quantity;
 mod read;
 mod sequence;
 mod severity;
@@ -50,6 +52,7 @@ use cqlens_window::{Cluster, Window};
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
 pub use application::{Parts as ClientParts, name as application_name, parts as client_parts};
+pub use cause::Cause;
 pub use context::Context;
 pub use cost::{Cost, share_step};
 pub use evidence::{
@@ -57,9 +60,11 @@ pub use evidence::{
     TombstoneWriter, WarningClass,
 };
 pub use example::Example;
+use example::Rewrite;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
 pub use partition_growth::{GrowthPoint, PartitionGrowth};
 pub use problem::{Problem, StableId, problems};
+pub use quantity::{Quantity, Unit};
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use sequence::testing as operations;
@@ -90,18 +95,28 @@ pub struct About {
     pub why: &'static str,
     /// What to do instead.
     pub fix: &'static str,
+    /// The fix in about three words, for lists.
+    pub fix_in_short: &'static str,
     /// CQL that the rule warns of.
     pub before: &'static str,
     /// The same need, served well.
     pub after: &'static str,
     /// How the severity comes about.
     pub severity: &'static str,
+    /// The severities that it gives, from the least. The load may raise or lower them.
+    pub severities: &'static [Severity],
     /// The numbers that the severity depends on.
     pub thresholds: &'static [Threshold],
     /// What the rule must be able to see, and what it says when it cannot.
     pub needs: &'static str,
     /// The article, document or Cassandra class that the rule comes from.
     pub source: &'static str,
+    /// What its findings come from as those of other rules do; none if it stands alone.
+    pub cause: Option<Cause>,
+    /// The distribution that it judges, if it judges one.
+    pub quantity: Option<Quantity>,
+    /// How a statement of a finding is written better, where no definition helps.
+    pub(crate) rewrite: Option<Rewrite>,
 }
 
 /// A number that can be set.
@@ -346,6 +361,17 @@ mod tests {
                 assert!(!text.trim().is_empty(), "{}: {name} is empty", about.id);
                 assert_eq!(text.trim(), text, "{}: {name} has blanks around it", about.id);
             }
+            let words = about.fix_in_short;
+            assert!(
+                words.len() <= 24 && (1..=4).contains(&words.split(' ').count()),
+                "{}: {words}",
+                about.id
+            );
+            assert!(
+                !about.severities.is_empty() && about.severities.is_sorted(),
+                "{}",
+                about.id
+            );
             for sentence in [about.summary, about.why, about.fix, about.severity, about.needs] {
                 assert!(sentence.ends_with('.'), "{}: {sentence}", about.id);
             }

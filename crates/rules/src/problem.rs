@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use siphasher::sip::SipHasher13;
 
-use super::{Context, Cost, Finding, Severity};
+use super::{Cause, Context, Cost, Finding, Severity, find};
 use cqlens_cql::schema::Schema;
 use cqlens_window::PatternId;
 
@@ -156,7 +156,7 @@ struct Joined<'f> {
     /// Where a group went that was joined with another one.
     joined_with: Vec<usize>,
     /// The groups that speak of a statement, by their places and by the cause that they are looked up by.
-    of_statements: BTreeMap<(&'static str, PatternId), Vec<usize>>,
+    of_statements: BTreeMap<(Cause, PatternId), Vec<usize>>,
 }
 
 impl<'f> Joined<'f> {
@@ -166,7 +166,7 @@ impl<'f> Joined<'f> {
         self.groups.push(None);
         self.joined_with.push(place);
         let mut first = place;
-        if is_of_statements(group.key.cause) {
+        if group.key.cause.is_of_statements() {
             let patterns = group.patterns(findings);
             for other in self.in_common(group.key.cause, &patterns) {
                 if let Some(mut other_group) = self.groups.get_mut(other).and_then(Option::take) {
@@ -181,7 +181,7 @@ impl<'f> Joined<'f> {
                 self.join(other, first);
             }
             self.join(place, first);
-            let cause = looked_up_by(group.key.cause);
+            let cause = group.key.cause.looked_up_by();
             for id in patterns {
                 self.of_statements.entry((cause, id)).or_default().push(first);
             }
@@ -192,12 +192,12 @@ impl<'f> Joined<'f> {
     }
 
     /// The places of the groups that are one with a group of this cause on these statements, in order.
-    fn in_common(&mut self, cause: &'static str, patterns: &BTreeSet<PatternId>) -> BTreeSet<usize> {
+    fn in_common(&mut self, cause: Cause, patterns: &BTreeSet<PatternId>) -> BTreeSet<usize> {
         let mut places = BTreeSet::new();
         for id in patterns {
             let mut of_statement = self
                 .of_statements
-                .remove(&(looked_up_by(cause), *id))
+                .remove(&(cause.looked_up_by(), *id))
                 .unwrap_or_default();
             of_statement
                 .iter_mut()
@@ -206,11 +206,11 @@ impl<'f> Joined<'f> {
             of_statement.dedup();
             let is_one = |place: &&usize| {
                 let group = self.groups.get(**place).and_then(Option::as_ref);
-                group.is_some_and(|group| are_one(group.key.cause, cause))
+                group.is_some_and(|group| group.key.cause.is_one_with(cause))
             };
             places.extend(of_statement.iter().filter(is_one));
             self.of_statements
-                .insert((looked_up_by(cause), *id), of_statement);
+                .insert((cause.looked_up_by(), *id), of_statement);
         }
         places
     }
@@ -243,33 +243,10 @@ impl<'f> Joined<'f> {
     }
 }
 
-/// Copies and batches may be one: they are looked up together.
-fn looked_up_by(cause: &'static str) -> &'static str {
-    match cause {
-        BATCHES => COPIES,
-        cause => cause,
-    }
-}
-
-/// Whether findings with this cause are one problem as soon as they speak of one statement.
-fn is_of_statements(cause: &str) -> bool {
-    matches!(cause, CONDITIONS | FAILURES | TWO_STEPS | COPIES | BATCHES)
-}
-
-/// Whether findings with these causes, of which each is one of statements, are one problem if they speak of the same ones.
-/// Batches of one table are one already, and those of another one another.
-fn are_one(cause: &str, other: &str) -> bool {
-    match (cause, other) {
-        (COPIES, BATCHES) | (BATCHES, COPIES) => true,
-        (BATCHES, BATCHES) => false,
-        _ => cause == other,
-    }
-}
-
 /// What tells problems apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ProblemKey<'f> {
-    cause: &'static str,
+    cause: Cause,
     keyspace: Option<&'f str>,
     table: Option<&'f str>,
     subject: Option<&'f str>,
@@ -278,9 +255,9 @@ struct ProblemKey<'f> {
 impl<'f> ProblemKey<'f> {
     fn of(finding: &'f Finding, schema: &'f Schema) -> Self {
         let cause = cause(finding.rule);
-        let is_shared = cause != finding.rule;
+        let is_shared = cause.name() != finding.rule;
         let (keyspace, mut table) = (finding.keyspace.as_deref(), finding.table.as_deref());
-        if cause == VIEWS {
+        if cause == Cause::VIEWS {
             // A view is paid for by its base table.
             let definition = keyspace
                 .zip(table)
@@ -302,7 +279,7 @@ impl<'f> ProblemKey<'f> {
 
     /// What tells a problem apart that was two. One of copies stays that, whatever batches they are in.
     fn of_both(self, other: Self) -> Self {
-        let order = |key: Self| (key.cause != COPIES, key);
+        let order = |key: Self| (key.cause != Cause::COPIES, key);
         match order(other) < order(self) {
             true => other,
             false => self,
@@ -310,52 +287,15 @@ impl<'f> ProblemKey<'f> {
     }
 
     fn id(self) -> StableId {
-        StableId::of([Some(self.cause), self.keyspace, self.table, self.subject])
+        StableId::of([Some(self.cause.name()), self.keyspace, self.table, self.subject])
     }
 }
 
-/// What findings of a rule come from; the rule itself where it stands alone.
-fn cause(rule: &'static str) -> &'static str {
-    match rule {
-        "allow-filtering"
-        | "full-scan"
-        | "secondary-index-read"
-        | "index-low-cardinality"
-        | "index-high-cardinality"
-        | "index-on-updated-column"
-        | "aggregate-without-partition-key"
-        | "query-without-table" => "no table for the query",
-        "in-partition-key" | "in-cartesian-product" | "in-clustering" | "bucket-fan-out" => {
-            "several partitions a read"
-        }
-        "unbounded-read" | "unpaged-read" | "large-result" | "large-pages" => "large reads",
-        "queue-pattern" | "delete-heavy" | "tombstone-heavy-read" => "deletes",
-        "ttl-without-windows" | "time-window-misuse" => "expiry",
-        "growing-collection" | "collection-overwrite" | "list-modification" => "collections",
-        "logged-batch-multi-partition" | "unlogged-batch-multi-partition" | "batch-too-large" => BATCHES,
-        "lwt-heavy" | "mixed-conditional-writes" => CONDITIONS,
-        "consistency-all" | "cross-dc-consistency" | "weak-consistency" => "consistency levels",
-        "timeouts" | "server-error" | "retries" | "retried-increment" => FAILURES,
-        "hot-partition" | "large-partition" | "uneven-token-load" => "uneven partitions",
-        "materialized-view-read" | "materialized-view-write" => VIEWS,
-        "index-table-lookup" => TWO_STEPS,
-        "dual-write-without-batch" => COPIES,
-        alone => alone,
-    }
+/// What findings of a rule come from; the rule itself if it stands alone.
+fn cause(rule: &'static str) -> Cause {
+    let shared = find(rule).and_then(|rule| rule.about().cause);
+    shared.unwrap_or(Cause::of_rule(rule))
 }
-
-const BATCHES: &str = "batches";
-
-/// Its rule alone: one by one they are problems of their own.
-const COPIES: &str = "dual-write-without-batch";
-
-const CONDITIONS: &str = "conditional writes";
-
-const FAILURES: &str = "failures";
-
-const TWO_STEPS: &str = "reads in two steps";
-
-const VIEWS: &str = "materialized views";
 
 #[cfg(test)]
 mod tests {
@@ -420,7 +360,7 @@ mod tests {
         let window = window([]);
         let (schema, cluster) = (Schema::default(), Cluster::default());
         let context = Context::new(&window, &schema, &cluster);
-        let about = crate::find(rule).expect("a rule").about();
+        let about = find(rule).expect("a rule").about();
         let mut finding = Finding::on_all(about, Severity::Medium, Vec::new(), &context).about("app");
         finding.keyspace = table.map(|_| "shop".to_owned());
         finding.table = table.map(str::to_owned);

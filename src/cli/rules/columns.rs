@@ -2,7 +2,7 @@
 //! the head of `docs/rules.md`.
 
 use super::{capitalized, wrapped_at};
-use cqlens_rules::{About, RULES, RuleSeverity, Settings, Severity, Threshold};
+use cqlens_rules::{About, RULES, RuleSeverity, Settings, Threshold};
 
 /// The groups of rules in the order of the catalogue, each with its rules.
 pub(super) fn groups() -> Vec<(&'static str, Vec<&'static About>)> {
@@ -16,32 +16,14 @@ pub(super) fn groups() -> Vec<(&'static str, Vec<&'static About>)> {
     groups
 }
 
-/// The severities that the page of a rule names, from the least. The load may raise or lower them; what fails is judged alike
-/// by all rules, by the share of executions that failed.
-pub(super) fn severities(about: &About) -> Vec<Severity> {
-    const ALL: [Severity; 4] = [Severity::Info, Severity::Low, Severity::Medium, Severity::High];
-    // Names of settings are among the words: `low_partitions` is one word.
-    let is_of_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let words: Vec<_> = about
-        .severity
-        .split(|letter| !is_of_word(letter))
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let is_named = |severity: &Severity| {
-        words.contains(&severity.to_string())
-            || *severity > Severity::Info && words.iter().any(|word| word == "failures")
-    };
-    ALL.into_iter().filter(is_named).collect()
-}
-
-/// The least and the most severe of them, or what the settings say instead.
+/// The least and the most severe that a rule gives, or what the settings say instead.
 fn severity(about: &About, settings: &Settings) -> String {
     match settings.severities.get(about.id) {
         Some(RuleSeverity::Off) => return "off".to_owned(),
         Some(RuleSeverity::AtMost(most)) => return format!("at most {most}"),
         None => {}
     }
-    match severities(about)[..] {
+    match about.severities {
         [] => String::new(),
         [only] => only.to_string(),
         [least, .., most] => format!("{least} to {most}"),
@@ -119,6 +101,7 @@ pub(super) fn markdown(settings: &Settings) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use cqlens_rules::Severity;
 
     /// The lines of a rule in the table for terminals.
     fn lines(id: &str, settings: &Settings) -> Vec<String> {
@@ -128,24 +111,6 @@ mod tests {
         let first = lines.next().unwrap();
         let more = lines.take_while(|line| line.starts_with(' '));
         [first].into_iter().chain(more).collect()
-    }
-
-    #[test]
-    fn severities_are_those_that_the_page_names() {
-        let named = |id| severities(cqlens_rules::find(id).unwrap().about());
-        assert_eq!(named("select-star"), [Severity::Info]);
-        assert_eq!(
-            named("full-scan"),
-            [Severity::Low, Severity::Medium, Severity::High]
-        );
-        assert_eq!(
-            named("timeouts"),
-            [Severity::Low, Severity::Medium, Severity::High],
-            "failures are judged alike by all rules"
-        );
-        for rule in RULES {
-            assert!(!severities(rule.about()).is_empty(), "{}", rule.about().id);
-        }
     }
 
     #[test]

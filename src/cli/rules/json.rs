@@ -3,7 +3,6 @@
 use anyhow::Context;
 use serde::Serialize;
 
-use super::columns;
 use cqlens_rules::{About, RULES, SEVERITY_THRESHOLDS, Settings, Severity, Threshold};
 
 /// What `cqlens rules --format json` prints: the catalogue of rules. With a rule's id, it prints that rule alone.
@@ -38,8 +37,8 @@ struct RulePage {
     after: &'static str,
     /// How the severity comes about, in words.
     severity: &'static str,
-    /// The severities that these words name, in ascending order.
-    severities: Vec<Severity>,
+    /// The severities that it gives, in ascending order.
+    severities: &'static [Severity],
     /// What the settings say: `off`, or the severity that findings have at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     severity_limit: Option<String>,
@@ -104,7 +103,7 @@ fn rule_page(about: &About, settings: &Settings) -> RulePage {
         before: about.before,
         after: about.after,
         severity: about.severity,
-        severities: columns::severities(about),
+        severities: about.severities,
         severity_limit: settings.severities.get(about.id).map(ToString::to_string),
         thresholds: in_force(
             &format!("rules.{}", about.id),

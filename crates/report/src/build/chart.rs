@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Chart, Unit};
-use cqlens_rules::{Finding, Severity};
-use cqlens_window::{Distribution, Pattern};
+use crate::Chart;
+use cqlens_rules::{Finding, Quantity, find};
+use cqlens_window::{Pattern, number::rounded};
 
 /// Thresholds that are set otherwise than by default, by rule and name.
 pub(super) type Thresholds = BTreeMap<(String, String), f64>;
@@ -12,61 +12,22 @@ pub(super) type Thresholds = BTreeMap<(String, String), f64>;
 /// What the rule of a finding looks at in its first pattern; none where that is no distribution, or has but one
 /// value, which the facts say in a number.
 pub(super) fn chart(finding: &Finding, pattern: &Pattern, thresholds: &Thresholds) -> Option<Chart> {
-    let (label, unit, distribution) = quantity(finding.rule, pattern)?;
-    let steps = distribution.steps();
+    let quantity = find(finding.rule)?.about().quantity.as_ref()?;
+    let steps = (quantity.of)(pattern).steps();
     (steps.len() > 1).then(|| Chart {
-        label,
-        unit,
+        label: quantity.label,
+        unit: quantity.unit,
         steps,
-        threshold: threshold(finding, thresholds),
-    })
-}
-
-fn quantity<'p>(rule: &str, pattern: &'p Pattern) -> Option<(&'static str, Unit, &'p Distribution)> {
-    Some(match rule {
-        "tombstone-heavy-read" | "queue-pattern" | "delete-heavy" => {
-            ("tombstones per read", Unit::Count, &pattern.tombstones.scanned)
-        }
-        "in-partition-key" | "in-cartesian-product" => {
-            ("partitions per read", Unit::Count, &pattern.partitions)
-        }
-        "logged-batch-multi-partition" | "unlogged-batch-multi-partition" => {
-            ("partitions per batch", Unit::Count, &pattern.partitions)
-        }
-        "in-clustering" => ("rows listed per read", Unit::Count, &pattern.listed_rows),
-        "unpaged-read" => ("rows per response", Unit::Count, &pattern.unpaged_rows),
-        "unbounded-read"
-        | "full-scan"
-        | "allow-filtering"
-        | "secondary-index-read"
-        | "large-pages"
-        | "small-pages"
-        | "index-low-cardinality" => ("rows per response", Unit::Count, &pattern.rows),
-        "large-result" => ("size per response", Unit::Bytes, &pattern.response_bytes),
-        "batch-too-large" => ("size per batch", Unit::Bytes, &pattern.request_bytes),
-        "large-mutation" => ("size of the largest value", Unit::Bytes, &pattern.large_values),
-        "growing-collection" => ("elements per collection", Unit::Count, &pattern.collection_items),
-        "lwt-heavy" | "timeouts" | "retries" => ("latency", Unit::Micros, &pattern.latency_us),
-        _ => return None,
+        threshold: threshold(finding, quantity, thresholds),
     })
 }
 
 /// The threshold above which a finding is as severe as this one.
-fn threshold(finding: &Finding, thresholds: &Thresholds) -> Option<u64> {
-    let about = cqlens_rules::find(finding.rule)?.about();
-    let prefix = match finding.severity {
-        Severity::High => "high_",
-        Severity::Medium => "medium_",
-        Severity::Low | Severity::Info => "low_",
-    };
-    let of_quantity = ["partitions", "tombstones", "rows", "bytes"];
-    let threshold = about.thresholds.iter().find(|threshold| {
-        let quantity = threshold.name.strip_prefix(prefix);
-        quantity.is_some_and(|quantity| of_quantity.contains(&quantity))
-    })?;
-    let key = (finding.rule.to_owned(), threshold.name.to_owned());
-    let value = thresholds.get(&key).copied().unwrap_or(threshold.default);
-    Some(cqlens_window::number::rounded(value))
+fn threshold(finding: &Finding, quantity: &Quantity, thresholds: &Thresholds) -> Option<u64> {
+    let limit = quantity.limit(finding.severity)?;
+    let key = (finding.rule.to_owned(), limit.name.to_owned());
+    let value = thresholds.get(&key).copied().unwrap_or(limit.default);
+    Some(rounded(value))
 }
 
 #[cfg(test)]

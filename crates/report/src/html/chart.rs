@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::super::{Chart, RingReport, Unit};
+use super::super::{Chart, RingReport};
+use cqlens_rules::Unit;
 use cqlens_window::number;
 
 /// What a picture of a distribution takes up.

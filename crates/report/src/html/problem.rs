@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{ReportPage, index::Ranked};
-use crate::{Chart, FindingReport, PatternReport, ProblemReport, SequenceReport, Unit, evidence};
-use cqlens_rules::{EvidenceValue, Severity};
+use crate::{Chart, FindingReport, PatternReport, ProblemReport, SequenceReport, evidence};
+use cqlens_rules::{EvidenceValue, Severity, Unit};
 use cqlens_window::number;
 
 /// Problems that are open when the page is: beyond these a reader has enough to do.

@@ -105,14 +105,19 @@ const ABOUT: About = About {
     fix: "Create one session per process at startup and share it between all threads; in functions (AWS \
         Lambda), create it outside the handler. If connections break, look for an idle timeout between \
         client and cluster, and set the driver's heartbeat interval below it.",
+    fix_in_short: "Keep connections open",
     before: "-- one session per request\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Low from `some_per_hour` connections per client, medium from `many_per_hour`; nothing above \
         `requests_each`. A shorter observation counts as one hour, because all processes connect when they \
         start. Connections have no share of the statements' time and work, so only their number counts.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME, MANY, REQUESTS],
     needs: "The STARTUP requests of connections that are opened during the observation.",
     source: "Drivers' manuals: one session for an application; Cassandra metric `connectedNativeClients`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use super::{
     with_errors,
 };
 use crate::{
-    Context, Finding, Rule, error_code,
+    Cause, Context, Finding, Rule, error_code,
+    example::commented,
     figures::{often, share},
 };
 use cqlens_window::{Pattern, number};
@@ -88,15 +89,26 @@ const ABOUT: About = About {
     fix: "\
         Read and write at LOCAL_QUORUM: a quorum reads whatever a quorum has written, and one replica may be \
         down. Use repair, not ALL, to bring stale replicas up to date.",
+    fix_in_short: "Use LOCAL_QUORUM",
     before: "-- CONSISTENCY ALL\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Medium; requests that failed because a replica was down count as failures. Nothing for keyspaces \
         with one replica. The statements of one application are one finding.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "Requests; the keyspaces' replication, to leave out those with one replica.",
     source: "Scylla Monitoring, CQL optimization: consistency level ALL; Cassandra guardrails \
         `read_consistency_levels_warned` and `write_consistency_levels_warned` (4.1)",
+    cause: Some(Cause::CONSISTENCY_LEVELS),
+    quantity: None,
+    rewrite: Some(|patterns, _| {
+        commented(
+            patterns,
+            "at consistency level ALL",
+            "at consistency level LOCAL_QUORUM",
+        )
+    }),
 };
 
 #[cfg(test)]

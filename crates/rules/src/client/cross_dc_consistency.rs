@@ -4,7 +4,7 @@ use super::{
     About, Findings, Patterns, Severity, application, at_level, by_application, replicas, user_statements,
 };
 use crate::{
-    Context, EvidenceValue, Finding, KeyspaceReplicas, Rule,
+    Cause, Context, EvidenceValue, Finding, KeyspaceReplicas, Rule,
     figures::{often, share},
 };
 use cqlens_window::{Pattern, number};
@@ -139,6 +139,7 @@ const ABOUT: About = About {
     fix: "Use LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL if each user's requests go to one datacenter: reads \
         there are just as consistent, and the other datacenters follow within moments. Use EACH_QUORUM only \
         for writes that must have reached every datacenter.",
+    fix_in_short: "Use LOCAL_QUORUM",
     before: "-- CONSISTENCY QUORUM, with {'dc1': 3, 'dc2': 3}\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
@@ -146,11 +147,15 @@ const ABOUT: About = About {
         SERIAL, and conditional writes at serial consistency SERIAL, the drivers' default); info if only ONE \
         is used. Nothing if the keyspace has one datacenter. The statements of one application are one \
         finding.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "\
         Scylla Monitoring, CQL optimization: QUORUM with several datacenters, cross-DC reads; Cassandra \
         class `ConsistencyLevel`",
+    cause: Some(Cause::CONSISTENCY_LEVELS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Writes whose timestamp is not the time at which they are written.
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
-use crate::{Context, Finding, Rule, figures::often, severity::Impact};
+use crate::{Context, Finding, Rule, example::write_time, figures::often, severity::Impact};
 use cqlens_window::{Pattern, WriteTimes, number};
 
 pub(crate) struct FutureTimestamp;
@@ -88,14 +88,19 @@ const ABOUT: About = About {
     fix: "Synchronise the clients' clocks (chrony, ntpd): drivers take timestamps from them. Leave `USING \
         TIMESTAMP` to jobs that replay history, in microseconds since 1970. To remove what was written with \
         a wrong timestamp, delete it with a timestamp at least as high.",
+    fix_in_short: "Correct the clocks",
     before: "-- milliseconds\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1795000000000;",
     after: "-- the server or the driver sets the time\nINSERT INTO shop.orders (id, total) VALUES (?, ?);",
     severity: "\
         High from `far_ahead_seconds` or in another unit, else medium: synchronised clocks do not differ by \
         more than a second. Cost does not matter, because writes are lost; one step less for a few writes.",
+    severities: &[Severity::Medium, Severity::High],
     thresholds: &[FAR_AHEAD],
     needs: "The timestamps of requests or of `USING TIMESTAMP`, compared with the clock of cqlens.",
     source: "Cassandra guardrail `maximum_timestamp` (5.0); native protocol v4 §4.1.4, default timestamp",
+    cause: None,
+    quantity: None,
+    rewrite: Some(|patterns, context| write_time::kept(patterns.first()?, context)),
 };
 
 const _: () = assert!(WriteTimes::TOLERATED_US == 1_000_000, "the page says a second");

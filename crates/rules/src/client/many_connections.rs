@@ -97,16 +97,21 @@ const ABOUT: About = About {
         thread, or a pool sized as for a relational database.",
     fix: "Create one session per process, shared by all threads, with the driver's default pool (one or two \
         connections per node). If many processes share a machine, run fewer and larger ones.",
+    fix_in_short: "Share one session",
     before: "-- one session per worker thread\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session per process\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Low from `some`, medium from `many`. A client is an application at one address: several processes \
         there count together. Connections have no share of the statements' time and work, so only their \
         number counts.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME, MANY],
     needs: "\
         The STARTUP requests of connections that are opened during the observation, and the node's address.",
     source: "Native protocol v5 §2.4.1.3, stream ids; drivers' manuals: pool settings; cassandra.yaml `native_transport_max_concurrent_connections_per_ip`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

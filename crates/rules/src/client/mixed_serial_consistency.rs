@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{About, Findings, Patterns, Severity, application, at_level, replicas, user_statements};
-use crate::{Context, Finding, Rule, figures::table, severity::Impact};
+use crate::{Context, Finding, Rule, example::level, figures::table, severity::Impact};
 use cqlens_window::{Pattern, number};
 
 pub(crate) struct MixedSerialConsistency;
@@ -138,15 +138,20 @@ const ABOUT: About = About {
     fix: "Use one serial consistency level per table, in every application: LOCAL_SERIAL if only one \
         datacenter writes the rows, else SERIAL. It is a driver setting of its own, independent of the \
         consistency level.",
+    fix_in_short: "One serial level",
     before: "-- serial consistency SERIAL here, LOCAL_SERIAL in another service\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     after: "-- serial consistency SERIAL in both\nINSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS;",
     severity: "\
         By the share of executions at the rarer level, as for failures: these executions lose the guarantee \
         of their condition, and a statement or two from a shell matter little. One step less if only reads \
         differ from the writes. Nothing if the keyspace has one datacenter.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "Cassandra documentation, lightweight transactions: SERIAL and LOCAL_SERIAL; Cassandra class `Paxos`",
+    cause: None,
+    quantity: None,
+    rewrite: Some(|patterns, _| level::same_for_all(patterns)),
 };
 
 #[cfg(test)]

@@ -82,12 +82,17 @@ const ABOUT: About = About {
     fix: "\
         Enable LZ4 in the driver; most drivers need a separate library for it and silently go without if it \
         is missing.",
+    fix_in_short: "Turn on LZ4",
     before: "-- compression: none\nSELECT * FROM shop.events WHERE sensor = ?;",
     after: "-- compression: lz4\nSELECT * FROM shop.events WHERE sensor = ?;",
     severity: "Info, if responses reach `large_bytes` and `bytes_per_second`.",
+    severities: &[Severity::Info],
     thresholds: &[LARGE, PER_SECOND],
     needs: "The STARTUP requests of all the application's connections, and the sizes of responses.",
     source: "Native protocol v4 §5, compression; drivers' manuals",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

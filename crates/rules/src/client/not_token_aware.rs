@@ -98,14 +98,19 @@ const ABOUT: About = About {
         sent as text, set the routing key. A driver that was given a single address in front of several \
         nodes cannot choose a node: run `cqlens proxy --topology cluster`, so that it sees one address per \
         node.",
+    fix_in_short: "Token-aware policy",
     before: "-- round robin over all nodes\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared, with a token-aware policy\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         From `other_share` of the requests whose replicas and coordinator are known, if they come steadily: \
         low, raised or lowered by their share of time and work, medium at most. Nothing below.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[OTHER_SHARE],
     needs: "The nodes' tokens and the keyspaces' replication, read over the control connection; Murmur3.",
     source: "Scylla Monitoring, CQL optimization: non-token-aware queries; the drivers' `TokenAwarePolicy`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

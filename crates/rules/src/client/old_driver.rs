@@ -103,14 +103,19 @@ const ABOUT: About = About {
     fix: "\
         Plan the upgrade: the Java driver 4 has a new API, so that moving to it is a project of its own; for \
         most other drivers it is a version bump.",
+    fix_in_short: "Upgrade the driver",
     before: "-- DataStax Java Driver 3.11\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Info.",
+    severities: &[Severity::Info],
     thresholds: &[],
     needs: "STARTUP requests with DRIVER_NAME and DRIVER_VERSION of connections that are opened during the \
         observation. The Python, C# and C++ drivers have had a single series for years; ScyllaDB's forks are \
         not judged.",
     source: "Driver compatibility pages of DataStax: end-of-life drivers, and the advice to leave the 3.x series of the Java driver",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -50,12 +50,17 @@ const ABOUT: About = About {
         schema.",
     fix: "Update the driver, or remove the setting that pins the version to 3 (sometimes left over from an \
         upgrade from 2.1). Version 4 is supported by every Cassandra since 2.2 and by ScyllaDB.",
+    fix_in_short: "Upgrade the driver",
     before: "-- protocol_version = 3\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, NULL);",
     after: "-- protocol_version = 4: phone is left unset\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?);",
     severity: "Low.",
+    severities: &[Severity::Low],
     thresholds: &[],
     needs: "The STARTUP requests of connections that are opened during the observation.",
     source: "Native protocol v4 §10, changes from version 3; cassandra.yaml `native_transport_allow_older_protocols`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

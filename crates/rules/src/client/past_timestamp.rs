@@ -93,15 +93,20 @@ const ABOUT: About = About {
         rows into new SSTables.",
     fix: "Store the event time in a regular or clustering column, and let the driver set the timestamp. Use \
         `USING TIMESTAMP` only in jobs that replay history into a table that nothing else writes to.",
+    fix_in_short: "Correct the clocks",
     before: "-- the time of the order, years ago\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1577836800000000;",
     after: "INSERT INTO shop.orders (id, placed, total) VALUES (?, ?, ?);",
     severity: "\
         If at least `some_share` of a statement's executions are a day or more in the past: low, medium at \
         most, if as large a share of the table's writes carries the present time; else info, low at most, \
         since the latest event wins.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE],
     needs: "The timestamps of requests or of `USING TIMESTAMP`, compared with the clock of cqlens.",
     source: "eBay, Cassandra data modeling best practices, part 1: do not use timestamps as data; native protocol v4 §4.1.4, default timestamp",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 const _: () = assert!(

@@ -122,6 +122,7 @@ const ABOUT: About = About {
         others: their next execution fails with UNPREPARED, and the driver prepares them again.",
     fix: "Prepare once per session and keep the prepared statement. Bind values instead of writing them into \
         the text; bind a list as a whole (`IN ?`).",
+    fix_in_short: "Prepare once",
     before: "-- prepared in the function that executes it\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared when the application starts\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
@@ -129,12 +130,16 @@ const ABOUT: About = About {
         and for one client: low, medium from `storm_per_second`, raised or lowered by the share of time that \
         as many executions take, medium at most. Nothing below: clients prepare when they start. The \
         statements of one application are one finding.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[FEW_EXECUTIONS, STORM_PER_SECOND],
     needs: "\
         PREPARE requests of statements that were executed before in the same window. Clients are identified \
         by what they send in STARTUP and by their address.",
     source: "Scylla Monitoring, CQL optimization: prepared statements cache evictions; cassandra.yaml \
         `prepared_statements_cache_size`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Quantity, Rule, Unit,
     figures::{often, share},
 };
 use cqlens_window::{Pattern, RetryCause, number};
@@ -121,15 +121,25 @@ const ABOUT: About = About {
     fix: "Find out what fails first (`timeouts`, `server-error`). Retry once, on another node, after a pause \
         that grows and differs between clients. Start speculative executions at the p99 latency; cache what \
         many threads query.",
+    fix_in_short: "Find the cause",
     before: "-- retried at once, up to ten times\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- retried once, on the next node\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Low from `some_share`, medium from `storm_share` of an application's executions, if they are at \
         least `fewest`; info for identical requests in flight, from `twice_share`.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[FEWEST, SOME_SHARE, STORM_SHARE, TWICE_SHARE],
     needs: "\
         Requests and responses: the same statement, values and page, from the same host within one second.",
     source: "Drivers' manuals, retry policies and speculative execution; Cassandra metrics `SpeculativeRetries`",
+    cause: Some(Cause::FAILURES),
+    quantity: Some(Quantity {
+        label: "latency",
+        unit: Unit::Micros,
+        of: |pattern| &pattern.latency_us,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

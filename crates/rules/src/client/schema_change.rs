@@ -78,13 +78,18 @@ const ABOUT: About = About {
         while one is down, and takes a snapshot that stays on disk.",
     fix: "Put definitions into migrations that one process runs at deployment. For data that is removed \
         regularly, use a TTL, or one partition per run that a single DELETE removes.",
+    fix_in_short: "Deploy separately",
     before: "TRUNCATE shop.daily_totals;\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?);",
     after: "-- the day is the partition key, and rows expire\nINSERT INTO shop.daily_totals (day, total) VALUES (?, ?) USING TTL 604800;",
     severity: "Low if a definition comes `times` times or more, medium if definitions come steadily \
         (`steady_per_hour`).",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[TIMES],
     needs: "The statements' texts.",
     source: "Cassandra guardrail `drop_truncate_table_enabled` (4.1); Cassandra documentation, schema agreement",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

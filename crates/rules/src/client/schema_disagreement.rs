@@ -88,13 +88,18 @@ const ABOUT: About = About {
         Run `nodetool describecluster`. If the node is down, bring it back; if it is up, restart it or make \
         it fetch the schema from the others (`nodetool resetlocalschema`). Send definitions from one place, \
         one at a time, and wait for schema agreement in between.",
+    fix_in_short: "Wait for agreement",
     before: "-- two migrations at once, from two clients\nCREATE TABLE shop.carts (id uuid PRIMARY KEY);\nSELECT schema_version FROM system.peers;",
     after: "-- one client, which waits until all nodes report the same version\nSELECT schema_version FROM \
         system.local;\nSELECT schema_version FROM system.peers;",
     severity: "Low from `some_seconds`, medium from `long_seconds`.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SHORT, LONG],
     needs: "A control connection, on which cqlens checks every 30 seconds.",
     source: "`nodetool describecluster`; `schema_version` of `system.local` and `system.peers`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
-    Context, Finding, Rule, error_code,
+    Cause, Context, Finding, Rule, error_code,
+    example::level,
     figures::{often, per_hour, share},
     severity::Impact,
 };
@@ -164,6 +165,7 @@ const ABOUT: About = About {
     fix: "If the cluster fails requests, check its nodes and the other findings for the pattern; a lower \
         consistency level tolerates more nodes that are down. If the request itself is refused, the server's \
         message in the application's log says why.",
+    fix_in_short: "Fix the statement",
     before: "-- CONSISTENCY ALL while a replica is down: UNAVAILABLE\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
@@ -171,9 +173,13 @@ const ABOUT: About = About {
         statement decides. Requests that are refused as wrong cost the cluster next to nothing, but the \
         application gets no result: low, medium from `refused_per_second`, info if there are only a few. The \
         statements of one application are one finding.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[REFUSED_PER_SECOND],
     needs: "The server's errors.",
     source: "native protocol v4 §9, error codes",
+    cause: Some(Cause::FAILURES),
+    quantity: None,
+    rewrite: Some(|patterns, _| level::with_replicas_down(patterns)),
 };
 
 #[cfg(test)]

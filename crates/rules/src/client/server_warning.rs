@@ -91,14 +91,19 @@ const ABOUT: About = About {
     fix: "\
         Treat each warning as a refusal to come: above the warning threshold there is usually another one at \
         which the server refuses. The other findings on the same table mostly explain the warning.",
+    fix_in_short: "Stay below thresholds",
     before: "SELECT COUNT(*) FROM shop.orders;",
     after: "SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
     severity: "Always info: other rules judge the cause. The statements of one application are one finding.",
+    severities: &[Severity::Info],
     thresholds: &[],
     needs: "\
         Protocol version 4 or later. cqlens keeps the kind of each warning and its figure, but not the text, \
         which quotes the statement with its values. Guardrails never warn superusers.",
     source: "native protocol v4 §2.2, the warning flag; Cassandra class `ClientWarn`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

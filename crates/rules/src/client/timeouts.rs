@@ -2,7 +2,8 @@
 
 use super::{About, Findings, Patterns, Severity, application, by_application, user_statements, with_errors};
 use crate::{
-    Context, Finding, Rule, error_code,
+    Cause, Context, Finding, Quantity, Rule, Unit, error_code,
+    example::timeout,
     figures::{often, share},
 };
 use cqlens_window::{Pattern, number};
@@ -73,16 +74,26 @@ const ABOUT: About = About {
     fix: "Start with the other findings for the same pattern and table: touch fewer partitions, rows and \
         tombstones per read. Then check the nodes: pauses, disks, compaction. Retry only reads and \
         idempotent writes, and not immediately.",
+    fix_in_short: "Make it cheaper",
     before: "SELECT * FROM shop.events WHERE sensor IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);",
     after: "SELECT at, value FROM shop.events WHERE sensor = ? AND day = ? LIMIT 100;",
     severity: "\
         As for all failures, by their share of a statement's executions; the worst statement decides. The \
         statements of one application are one finding.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "The server's errors. Timeouts in the client itself are not visible on the wire.",
     source: "\
         native protocol v4 §9, READ_TIMEOUT and WRITE_TIMEOUT; cassandra.yaml `read_request_timeout` (5 s), \
         `write_request_timeout` (2 s)",
+    cause: Some(Cause::FAILURES),
+    quantity: Some(Quantity {
+        label: "latency",
+        unit: Unit::Micros,
+        of: |pattern| &pattern.latency_us,
+        limits: &[],
+    }),
+    rewrite: Some(timeout::of_less),
 };
 
 #[cfg(test)]

@@ -64,12 +64,17 @@ const ABOUT: About = About {
     fix: "\
         Disable tracing on the driver's session or statement. To look at some requests, set a probability on \
         the nodes with `nodetool settraceprobability 0.001`, and set it back to 0 afterwards.",
+    fix_in_short: "Stop tracing",
     before: "-- tracing is on\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- tracing is off\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Medium, from `some`. The statements of one application are one finding.",
+    severities: &[Severity::Medium],
     thresholds: &[SOME],
     needs: "The tracing flag of requests. Traces that nodes start by themselves are not visible.",
     source: "Native protocol v4 §2.2, the tracing flag; Cassandra documentation, `nodetool settraceprobability`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

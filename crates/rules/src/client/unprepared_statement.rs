@@ -3,6 +3,7 @@
 use super::{About, Findings, Patterns, Severity, application, by_application, user_statements};
 use crate::{
     Context, Finding, Rule,
+    example::commented,
     figures::{often, share},
     read::is_sweep,
 };
@@ -67,15 +68,26 @@ const ABOUT: About = About {
         the partition key values and so cannot route the request to a replica: every request takes an extra \
         hop. If values are written into the text, user input becomes part of the statement.",
     fix: "Prepare the statement once when the application starts, and bind the values.",
+    fix_in_short: "Prepare it",
     before: "SELECT name FROM shop.users WHERE id = 7;\nSELECT name FROM shop.users WHERE id = 8;",
     after: "-- prepared once\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Low, medium at most; findings that would be info, because they take next to none of the time and \
         work, are left out. The statements of one application are one finding.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "Requests: QUERY or EXECUTE.",
     source: "\
         Scylla Monitoring, CQL optimization: non-prepared statements; native protocol v4 §4.1.5, PREPARE",
+    cause: None,
+    quantity: None,
+    rewrite: Some(|patterns, _| {
+        commented(
+            patterns,
+            "parsed by the server each time",
+            "prepared once when the application starts, then executed with values",
+        )
+    }),
 };
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{
     overlap::{Gap, gap, is_local},
     replicas_of, user_statements,
 };
-use crate::{Context, Finding, Rule, figures::share, statement::table_of};
+use crate::{Cause, Context, Finding, Rule, figures::share, statement::table_of};
 use cqlens_cql::schema::TableName;
 use cqlens_window::{Pattern, PatternId, number};
 
@@ -299,17 +299,22 @@ const ABOUT: About = About {
         stale data is acceptable, such as counts and recommendations. Agree on one of the two per table, in \
         all services that use it. A row written in one datacenter and read in another needs EACH_QUORUM for \
         the write, or QUORUM for both.",
+    fix_in_short: "Use LOCAL_QUORUM",
     before: "-- written at LOCAL_QUORUM, read at LOCAL_ONE, {'dc1': 3}\nSELECT amount FROM shop.accounts WHERE id = ?;",
     after: "-- written and read at LOCAL_QUORUM\nSELECT amount FROM shop.accounts WHERE id = ?;",
     severity: "\
         Low at most, if one side waits for more than one replica; else info. Among the levels used by at \
         least `some_share` of a table's reads or writes, the worst pair decides.",
+    severities: &[Severity::Info, Severity::Low],
     thresholds: &[SOME_SHARE],
     needs: "\
         Requests, and the keyspaces' replication. For LOCAL levels it is assumed that a row is read in the \
         datacenter that wrote it: two different datacenters never overlap at LOCAL_QUORUM. Reads at SERIAL \
         are assumed to see the outcome of conditional writes.",
     source: "Cassandra documentation, Dynamo: tunable consistency, W + R > RF",
+    cause: Some(Cause::CONSISTENCY_LEVELS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -36,12 +36,17 @@ const ABOUT: About = About {
     fix: "Run `ALTER TABLE ... DROP COMPACT STORAGE`, on a copy first and with the application's statements: \
         hidden columns (`column1`, `value`) become visible to `SELECT *`, and hidden rows may appear. \
         Cassandra 4.0 and later need `drop_compact_storage_enabled: true` in cassandra.yaml.",
+    fix_in_short: "Drop COMPACT STORAGE",
     before: "CREATE TABLE shop.kv (k text PRIMARY KEY, v text) WITH COMPACT STORAGE;\nSELECT v FROM shop.kv WHERE k = ?;",
     after: "CREATE TABLE shop.kv (k text PRIMARY KEY, v text);\nSELECT v FROM shop.kv WHERE k = ?;",
     severity: "Low: it slows nothing down.",
+    severities: &[Severity::Low],
     thresholds: &[],
     needs: "The schema.",
     source: "CASSANDRA-10857, DROP COMPACT STORAGE; cassandra.yaml `drop_compact_storage_enabled`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -57,15 +57,20 @@ const ABOUT: About = About {
     fix: "Make the columns that queries restrict the partition key, or add a bucket that spreads each value \
         over enough partitions to keep each below 100,000 rows. Do not put a state with few values into the \
         partition key alone.",
+    fix_in_short: "Split the partitions",
     before: "CREATE TABLE shop.tasks (done boolean, id timeuuid, title text, PRIMARY KEY (done, id));\n\
              SELECT * FROM shop.tasks WHERE done = false;",
     after: "CREATE TABLE shop.tasks (\n  done boolean, bucket int, id timeuuid, title text,\n  \
             PRIMARY KEY ((done, bucket), id)\n);\n\
             SELECT * FROM shop.tasks WHERE done = false AND bucket = ?;",
     severity: "High up to 16 partitions, else medium.",
+    severities: &[Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "The schema: partition key columns that are all boolean or tinyint.",
     source: "Cassandra documentation, data modelling: spread data evenly; cassandra.yaml `partition_size_warn_threshold`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

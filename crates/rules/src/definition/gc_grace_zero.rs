@@ -48,12 +48,17 @@ const ABOUT: About = About {
     fix: "\
         Set it to ten days (the default), or at least to the time between two repairs and `max_hint_window`. \
         If tombstones must go sooner, repair more often and set it to twice that interval.",
+    fix_in_short: "Raise gc_grace_seconds",
     before: "ALTER TABLE shop.sessions WITH gc_grace_seconds = 0;\nDELETE FROM shop.sessions WHERE id = ?;",
     after: "ALTER TABLE shop.sessions WITH gc_grace_seconds = 864000;\nDELETE FROM shop.sessions WHERE id = ?;",
     severity: "Medium; low if all rows expire by `default_time_to_live`. Nothing in a cluster of one node.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The schema.",
     source: "Cassandra class `BatchStatement`, warning on gc_grace_seconds of 0; Cassandra documentation, hints and tombstones",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

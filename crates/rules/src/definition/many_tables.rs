@@ -59,12 +59,17 @@ const ABOUT: About = About {
     fix: "\
         Merge tables that differ only by tenant, day or kind into one, with that value as the first part of \
         the partition key. Tenants that must be isolated belong on clusters of their own.",
+    fix_in_short: "Fewer tables",
     before: "SELECT * FROM shop.orders_tenant_4711 WHERE id = ?;",
     after: "SELECT * FROM shop.orders WHERE tenant = 4711 AND id = ?;",
     severity: "Low from `many`, medium from `too_many`.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[MANY, TOO_MANY],
     needs: "The schema.",
     source: "Cassandra guardrail `tables` (4.1), `table_count_warn_threshold` (4.0)",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

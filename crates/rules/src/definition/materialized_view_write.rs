@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{About, Findings, GROUP, Rule, Severity, Threshold};
 use crate::{
-    Context, Finding,
+    Cause, Context, Finding,
     application::{impact, sum},
     figures::often,
     statement::patterns,
@@ -82,6 +82,7 @@ const ABOUT: About = About {
         table detects it; Cassandra calls views experimental and has disabled them by default since 4.0.",
     fix: "Write the second table from the application, in one logged batch with the base row, where the cost \
         is visible. Keep a view for columns that never change, on tables with few writes.",
+    fix_in_short: "A table instead",
     before: "CREATE MATERIALIZED VIEW shop.users_by_city AS\n  SELECT * FROM shop.users WHERE city IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (city, id);\nUPDATE shop.users SET city = ? WHERE id = ?;",
     after: "BEGIN BATCH\n  UPDATE shop.users SET city = ? WHERE id = ?;\n  INSERT INTO shop.users_by_city (city, id, name) VALUES (?, ?, ?);\n  \
@@ -89,9 +90,13 @@ const ABOUT: About = About {
     severity: "\
         Low, medium with more than `few_views` on one table, and never more; one step less on ScyllaDB, \
         where views are not experimental.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[FEW_VIEWS],
     needs: "The schema; the writes to the base table, for their cost.",
     source: "cassandra.yaml `materialized_views_enabled`: false; guardrail `materialized_views_per_table` (4.1); CASSANDRA-13959",
+    cause: Some(Cause::VIEWS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -125,6 +125,7 @@ const ABOUT: About = About {
         require more nodes than there are.",
     fix: "Use three replicas in each datacenter, so that QUORUM works while one node is down. After raising \
         the number, repair every node: reads may reach a replica that has no data yet.",
+    fix_in_short: "Three replicas",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1};\n\
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     after: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
@@ -132,9 +133,13 @@ const ABOUT: About = About {
     severity: "\
         Medium; low for one replica in a file of definitions, which may belong to a test. Nothing in a \
         cluster of one node.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The keyspaces' replication; for more replicas than nodes, the nodes listed in `system.peers`.",
     source: "Cassandra guardrails `minimum_replication_factor` and `maximum_replication_factor` (4.1)",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -59,14 +59,19 @@ const ABOUT: About = About {
     fix: "\
         Create a table whose partition key is the searched column. If an index is the right choice, use SAI \
         (Cassandra 5.0); for `LIKE` in the middle of words, use a search engine.",
+    fix_in_short: "Replace the index",
     before: "CREATE CUSTOM INDEX by_name ON shop.users (name) USING 'org.apache.cassandra.index.sasi.SASIIndex';\n\
              SELECT * FROM shop.users WHERE name LIKE 'an%';",
     after: "CREATE TABLE shop.users_by_name (prefix text, name text, id uuid, PRIMARY KEY (prefix, name, id));\n\
             SELECT * FROM shop.users_by_name WHERE prefix = 'an';",
     severity: "Medium.",
+    severities: &[Severity::Medium],
     thresholds: &[],
     needs: "The schema.",
     source: "cassandra.yaml `sasi_indexes_enabled`: false; CASSANDRA-14866, SASI is experimental",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -67,14 +67,19 @@ const ABOUT: About = About {
         LOCAL_QUORUM is then impossible there, and the loss of a site loses rows.",
     fix: "Use NetworkTopologyStrategy with a number for each datacenter, even if there is only one: another \
         can be added later. After the change, repair every node.",
+    fix_in_short: "List the datacenters",
     before: "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};\n\
              SELECT name FROM shop.users WHERE id = ?;",
     after: "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
             SELECT name FROM shop.users WHERE id = ?;",
     severity: "High with several datacenters, else info. Nothing in a cluster of one node.",
+    severities: &[Severity::Info, Severity::High],
     thresholds: &[],
     needs: "The keyspaces' replication, and the datacenters listed in `system.local` and `system.peers`.",
     source: "Cassandra guardrail `simplestrategy_enabled` (5.0); Cassandra documentation, replication strategies",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

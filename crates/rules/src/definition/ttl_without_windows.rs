@@ -5,7 +5,7 @@ use super::{
     is_time_series,
 };
 use crate::{
-    Context, Finding,
+    Cause, Context, Finding,
     application::impact,
     figures::{is_steady, often, share},
     statement::{TableWrite, executions, patterns},
@@ -118,6 +118,7 @@ const ABOUT: About = About {
         deleted as a whole, without being read.",
     fix: "Use TimeWindowCompactionStrategy, with a window of about a thirtieth of the lifetime. It requires \
         rows that are written once, in time order, with one TTL, and neither deleted nor updated later.",
+    fix_in_short: "Compact by time window",
     before: "CREATE TABLE shop.events (sensor int, at timestamp, v int, PRIMARY KEY (sensor, at))\n  WITH default_time_to_live = 2592000;\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     after: "ALTER TABLE shop.events WITH compaction = {'class': 'TimeWindowCompactionStrategy',\n  'compaction_window_unit': 'DAYS', 'compaction_window_size': 1};\n\
@@ -125,10 +126,14 @@ const ABOUT: About = About {
     severity: "\
         Low: by `default_time_to_live`, or if at least `expiring_share` of the writes have a TTL and come \
         steadily. Nothing if rows are also deleted one by one, or with UnifiedCompactionStrategy.",
+    severities: &[Severity::Low],
     thresholds: &[EXPIRING_SHARE],
     needs: "The schema: `default_time_to_live` and a time as the first clustering column; else writes with \
         `USING TTL`.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: 20 to 30 windows",
+    cause: Some(Cause::EXPIRY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -2,6 +2,12 @@
 
 use cqlens_window::Pattern;
 
+/// The costliest batch, and its statements in smaller requests.
+pub(crate) fn split(patterns: &[&Pattern]) -> Option<(String, String)> {
+    let pattern = patterns.first()?;
+    Some((format!("{};", pattern.head.cql), in_parts(pattern)?))
+}
+
 /// The statements of a batch in requests that are no larger than they must be: each by itself, or, where a logged batch keeps
 /// copies in step, those that write one row and its copies.
 pub(super) fn in_parts(pattern: &Pattern) -> Option<String> {

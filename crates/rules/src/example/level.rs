@@ -4,7 +4,7 @@ use crate::error_code::UNAVAILABLE;
 use cqlens_window::Pattern;
 
 /// One serial consistency level wherever a row is written under a condition, or is read to see what was decided.
-pub(super) fn same_for_all(patterns: &[&Pattern]) -> Option<(String, String)> {
+pub(crate) fn same_for_all(patterns: &[&Pattern]) -> Option<(String, String)> {
     let written = |level: &str| {
         let conditional = |pattern: &&&Pattern| pattern.serial_consistency.contains_key(level);
         patterns.iter().find(conditional)
@@ -40,7 +40,7 @@ const MORE_THAN_LOCAL: [&str; 5] = ["ALL", "EACH_QUORUM", "QUORUM", "THREE", "TW
 
 /// The statement that found too few replicas most often, at a level that needs fewer. Nothing where it is at such a
 /// level already: then it is nodes that are missing.
-pub(super) fn with_replicas_down(patterns: &[&Pattern]) -> Option<(String, String)> {
+pub(crate) fn with_replicas_down(patterns: &[&Pattern]) -> Option<(String, String)> {
     let unavailable = |pattern: &Pattern| pattern.error_codes.get(&UNAVAILABLE).copied().unwrap_or(0);
     let pattern = patterns.iter().max_by_key(|pattern| unavailable(pattern))?;
     // Whatever else went wrong more often is not helped by it.

@@ -19,7 +19,7 @@ use cqlens_window::Pattern;
 
 /// For the statement that timed out most often: the keys of an `IN` one by one, the statements of a batch one by one, and after
 /// a conditional write a look at what was decided. Nothing of others, which may be as good as they can be.
-pub(super) fn of_less(patterns: &[&Pattern], context: &Context<'_>) -> Option<(String, String)> {
+pub(crate) fn of_less(patterns: &[&Pattern], context: &Context<'_>) -> Option<(String, String)> {
     let pattern = patterns.iter().max_by_key(|pattern| timed_out(pattern))?;
     let cql = &pattern.head.cql;
     let own = format!("{cql};");

@@ -8,7 +8,7 @@ use cqlens_cql::{
 use cqlens_window::Pattern;
 
 /// The write without a timestamp of its own, or from a clock that is right, and how to see what was written wrongly.
-pub(super) fn kept(pattern: &Pattern, context: &Context<'_>) -> Option<(String, String)> {
+pub(crate) fn kept(pattern: &Pattern, context: &Context<'_>) -> Option<(String, String)> {
     let cql = &pattern.head.cql;
     let (before, after) = if cql.contains("TIMESTAMP ?") {
         let plain = without_timestamp(cql)?;

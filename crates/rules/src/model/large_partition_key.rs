@@ -74,14 +74,19 @@ const ABOUT: About = About {
     fix: "\
         Use a hash of the long value (SHA-256) as the partition key, and keep the value itself in a column, \
         to distinguish the rare rows that share a hash; or use a shorter name: an id, or a relative path.",
+    fix_in_short: "Shorter keys",
     before: "CREATE TABLE crawl.pages (url text PRIMARY KEY, content text);\nSELECT content FROM crawl.pages WHERE url = ?;",
     after: "CREATE TABLE crawl.pages_by_hash (url_hash blob PRIMARY KEY, url text, content text);\nSELECT url, content FROM crawl.pages_by_hash WHERE url_hash = ?;",
     severity: "\
         From a `share` of the keys in statements that are longer than 1 KiB: low, raised or lowered by the \
         share of time and work that the statements on the table take.",
+    severities: &[Severity::Low],
     thresholds: &[SHARE],
     needs: "The partition keys of statements.",
     source: "Cassandra's limit of 65,535 bytes for a partition key (`FBUtilities.MAX_UNSIGNED_SHORT`)",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    About, Context, EvidenceValue, Finding, Findings, Rule, Severity, Threshold, Wish,
+    About, Cause, Context, EvidenceValue, Finding, Findings, Rule, Severity, Threshold, Wish,
     figures::{often, share},
     read::user_reads,
     severity::Impact,
@@ -172,6 +172,7 @@ const ABOUT: About = About {
     fix: "\
         List the queries first, then create one table for each, with the restricted columns as its partition \
         key, and write all of these tables in one logged batch.",
+    fix_in_short: "Table for this query",
     before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, email text, city text);\n\
              SELECT * FROM shop.users WHERE email = ? ALLOW FILTERING;\nSELECT * FROM shop.users WHERE city = ? ALLOW FILTERING;",
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, city text);\n\
@@ -180,6 +181,7 @@ const ABOUT: About = About {
     severity: "Medium at most, from `shapes` distinct sets of restricted columns, none of which contains the \
         partition key, if these are `most_share` of the table's reads. Walks of token ranges and full scans \
         do not count.",
+    severities: &[Severity::Medium],
     thresholds: &[SHAPES, MOST_SHARE],
     needs: "\
         The tables' schemas, to know whether a read names its partition. A read for which this is not known \
@@ -187,6 +189,9 @@ const ABOUT: About = About {
     source: "\
         Artem Chebotko et al., A Big Data Modeling Methodology for Apache Cassandra: query-driven modelling; \
         Cassandra documentation, data modeling",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -90,17 +90,22 @@ const ABOUT: About = About {
         looking up the row by its key costs less than keeping its copies up to date.",
     fix: "Nothing to fix. Do not copy frequently changing columns into other tables; look them up by key. If \
         only a few columns change all the time, move those into a table of their own.",
+    fix_in_short: "Keep the join",
     before: "UPDATE shop.users SET last_seen = ? WHERE id = ?;  -- 500 a second\nSELECT * FROM shop.users WHERE id = ?;  -- 5 a second",
     after: "UPDATE shop.presence SET last_seen = ? WHERE user = ?;\nSELECT * FROM shop.users WHERE id = ?;",
     severity: "\
         Info, from `updates_per_read` UPDATEs per read, if UPDATEs come steadily. INSERTs and counters do \
         not count, because they add data.",
+    severities: &[Severity::Info],
     thresholds: &[UPDATES_PER_READ],
     needs: "\
         Reads and writes of the same window; statements inside batches count once per batch and template.",
     source: "\
         Cassandra: The Definitive Guide, denormalization; Basic Rules of Cassandra Data Modeling (DataStax): \
         minimise the number of partitions read, and pay with writes",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

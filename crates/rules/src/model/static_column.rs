@@ -135,15 +135,20 @@ const ABOUT: About = About {
         existing column cannot be made static: add another one, and write it once per partition. Keep the \
         copies if rows move to other tables, or if the value must stay as it was at the time (the address of \
         an order).",
+    fix_in_short: "A separate table",
     before: "INSERT INTO shop.orders (customer, at, total, customer_name) VALUES (?, ?, ?, ?);",
     after: "UPDATE shop.orders SET name = ? WHERE customer = ?;  -- name text STATIC, when the customer changes it\nINSERT INTO shop.orders (customer, at, total) VALUES (?, ?, ?);",
     severity: "\
         Info, if at least a `share` of `rows` rows or more have the value of the previous row in their \
         partition, and most rows of other partitions have another value.",
+    severities: &[Severity::Info],
     thresholds: &[ROWS, SHARE],
     needs: "\
         The schema, and INSERTs whose primary key and values are known; one partition in eight is sampled.",
     source: "Cassandra documentation, CREATE TABLE: static columns",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

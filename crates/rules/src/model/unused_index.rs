@@ -98,18 +98,23 @@ const ABOUT: About = About {
         costs all that for nothing.",
     fix: "Find out whether anything needs it: monthly jobs, administrators and other applications may be \
         missing from this report. Then drop it; it can be rebuilt from the table.",
+    fix_in_short: "Drop the index",
     before: "-- in a week of traffic, no SELECT restricts city\nCREATE INDEX by_city ON shop.users (city);\n\
              UPDATE shop.users SET city = ? WHERE id = ?;",
     after: "DROP INDEX shop.by_city;\nUPDATE shop.users SET city = ? WHERE id = ?;",
     severity: "\
         Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may \
         have bypassed cqlens.",
+    severities: &[Severity::Info, Severity::Low],
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\
         The schema, and all reads; only keyspaces with observed traffic are judged. An index counts as used \
         if a read restricts its column, even if the server then chose another way; `expr()` on a custom \
         index is not seen.",
     source: "Cassandra guardrail `secondary_indexes_per_table` (4.1); Cassandra documentation, secondary indexes",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -118,17 +118,22 @@ const ABOUT: About = About {
     fix: "Find out whether anything uses it: monthly or quarterly jobs, other applications and other routes \
         into the cluster may be missing from this report. Then drop it; `auto_snapshot` keeps its files for \
         a while.",
+    fix_in_short: "Drop the table",
     before: "-- in a week of traffic, no statement names shop.carts_old\nCREATE TABLE shop.carts_old (id uuid PRIMARY KEY, items text);\n\
              SELECT items FROM shop.carts WHERE id = ?;",
     after: "DROP TABLE shop.carts_old;\nSELECT items FROM shop.carts WHERE id = ?;",
     severity: "\
         Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may \
         have bypassed cqlens. A table that is written but never read stays info, unless it is a view.",
+    severities: &[Severity::Info, Severity::Low],
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\
         The schema, and all traffic; only keyspaces with observed traffic are judged. Statements whose table \
         is not known may have used it; their number is in the evidence.",
     source: "Cassandra guardrail `tables` (4.1) and `materialized_views_per_table`; Cassandra documentation, data modeling",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

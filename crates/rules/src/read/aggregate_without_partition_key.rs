@@ -4,7 +4,7 @@ use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
     user_reads,
 };
-use crate::{Context, Finding, Rule, Wish};
+use crate::{Cause, Context, Finding, Rule, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 use cqlens_window::{Pattern, PatternId};
 
@@ -66,16 +66,21 @@ const ABOUT: About = About {
         ScyllaDB computes many aggregates on its nodes in parallel, which is faster but reads just as much.",
     fix: "Aggregate within one partition; maintain the number in a counter or in a row that is updated with \
         the data; or let a job read token ranges and add up the results.",
+    fix_in_short: "Count while writing",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT COUNT(*) FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
             SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
         High: the cost of each execution grows with the table. Medium for a statement that was analysed but \
         not executed, because the table's size is unknown.",
+    severities: &[Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "The table's schema, to know its partition key and which functions are aggregates.",
     source: "Cassandra's own warning `Aggregation query used without partition key` (2.2 and later, class \
         `SelectStatement`)",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

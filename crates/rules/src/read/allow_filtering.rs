@@ -4,7 +4,7 @@ use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
     user_reads,
 };
-use crate::{Context, Finding, Rule, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 use cqlens_window::{Pattern, PatternId};
 
@@ -98,6 +98,7 @@ const ABOUT: About = About {
         with the result.",
     fix: "Create a table whose partition key is the restricted column, and write it together with the base \
         table.",
+    fix_in_short: "Table by these columns",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, status text, amount decimal);\n\
              SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING;",
     after: "CREATE TABLE shop.orders_by_status (\n  status text, day date, id uuid, amount decimal,\n  PRIMARY KEY ((status, day), id));\n\
@@ -106,10 +107,19 @@ const ABOUT: About = About {
         High: the cost of each execution grows with the table. Medium if an index narrows the read, low if \
         the full partition key is given. Medium for a statement that was analysed but not executed, because \
         the table's size is unknown. Info if `ALLOW FILTERING` is unnecessary.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "The statement's text, and the table's schema, to know whether the partition key is given.",
     source: "Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
         filtering",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     About, Findings, Impact, Severity, Threshold, aggregate_without_partition_key::folds_the_ring,
     blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, table, user_reads,
 };
-use crate::{Context, Finding, Rule, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 use cqlens_window::{Pattern, number};
 
@@ -91,6 +91,7 @@ const ABOUT: About = About {
     fix: "Query by partition key: create a table whose partition key is what the application knows at that \
         point. For exports and counts, let a job read the ring in `token()` ranges, or maintain the count in \
         a separate table.",
+    fix_in_short: "Read by key",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT * FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (\n  placed date, id uuid, amount decimal,\n  PRIMARY KEY ((placed), id));\n\
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",
@@ -98,6 +99,7 @@ const ABOUT: About = About {
         High: the cost of each execution grows with the table. Low if a read returns at most `few_rows`: the \
         table is still small; nothing if such a read also has a LIMIT and would be below low. Medium for a \
         statement that was analysed but not executed, because the table's size is unknown.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[FEW_ROWS],
     needs: "\
         The table's schema, to know its partition key; the row counts of responses, to distinguish a probe \
@@ -105,6 +107,14 @@ const ABOUT: About = About {
     source: "\
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
         class `RangeCommands`",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
     how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::{Context, Finding, Rule, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Severity, Unit, Wish};
 use cqlens_cql::plan::Flag;
 
 pub(crate) struct InCartesianProduct;
@@ -65,6 +65,7 @@ const ABOUT: About = About {
         partition is not free, because its replicas have to look for it.",
     fix: "Read only the combinations that exist, with one prepared read each, a few at a time; or move one \
         column from the partition key to the clustering columns, where `IN` stays inside one partition.",
+    fix_in_short: "One read per key",
     before: "CREATE TABLE metrics.samples (sensor int, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
              SELECT * FROM metrics.samples WHERE sensor IN (?, ?, ?) AND day IN (?, ?, ?, ?);",
     after: "CREATE TABLE metrics.samples_by_day (day date, sensor int, at timestamp, value double,\n  PRIMARY KEY ((day), sensor, at));\n\
@@ -72,10 +73,23 @@ const ABOUT: About = About {
     severity: "By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
         `medium_partitions`, high from `high_partitions`. Info for a statement that was analysed but not \
         executed, if the number depends on bound values.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\
         Cassandra guardrail `in_select_cartesian_product`; Basic Rules of Cassandra Data Modeling, rule 2",
+    cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
+    quantity: Some(Quantity {
+        label: "partitions per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.partitions,
+        limits: &[
+            (Severity::High, HIGH_PARTITIONS),
+            (Severity::Medium, MEDIUM_PARTITIONS),
+            (Severity::Low, LOW_PARTITIONS),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `IN` on clustering columns, with long lists.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
-use crate::{Context, Finding, Rule};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit};
 use cqlens_window::{Pattern, number};
 
 pub(crate) struct InClustering;
@@ -65,12 +65,22 @@ const ABOUT: About = About {
     fix: "If the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
         split the list into statements of about twenty values. If such lists are common, add a clustering \
         column that groups the selected rows.",
+    fix_in_short: "Read a range",
     before: "SELECT total FROM shop.orders WHERE customer = ? AND at IN ?;",
     after: "SELECT at, total FROM shop.orders WHERE customer = ? AND at >= ? AND at <= ?;",
     severity: "Low from `some_values`, medium from `many_values`; lists on several columns are multiplied.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME, MANY],
     needs: "The schema and the bound values.",
     source: "Cassandra guardrail `in_select_cartesian_product` (4.1)",
+    cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
+    quantity: Some(Quantity {
+        label: "rows listed per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.listed_rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

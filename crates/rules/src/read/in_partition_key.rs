@@ -4,7 +4,7 @@ use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Severity, Threshold, at_p99, blind_on_unknown,
     by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::{Context, Finding, Rule, Wish, sequence::lists_of_right_joins};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish, sequence::lists_of_right_joins};
 use cqlens_cql::plan::Flag;
 use cqlens_window::Pattern;
 
@@ -76,6 +76,7 @@ const ABOUT: About = About {
     fix: "If the keys belong together, make them one partition: group the rows under the key that the \
         application queries by. If they do not, send one prepared read per key, a few at a time: each goes \
         straight to its replica. If the IN only collects the buckets of one key, use fewer buckets.",
+    fix_in_short: "One read per key",
     before: "SELECT * FROM shop.items WHERE item_id IN (?, ?, ?, ?);",
     after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
@@ -83,11 +84,24 @@ const ABOUT: About = About {
         `medium_partitions`, high from `high_partitions`; medium at most if `client-join` finds that the \
         list is a justified join. Info for a statement that was analysed but not executed, if the number \
         depends on bound values.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
         guardrail `partition_keys_in_select`",
+    cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
+    quantity: Some(Quantity {
+        label: "partitions per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.partitions,
+        limits: &[
+            (Severity::High, HIGH_PARTITIONS),
+            (Severity::Medium, MEDIUM_PARTITIONS),
+            (Severity::Low, LOW_PARTITIONS),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

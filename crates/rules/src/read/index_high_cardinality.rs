@@ -4,7 +4,7 @@ use super::{
     About, Findings, Threshold,
     index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
-use crate::{Context, EvidenceValue, Finding, KnownFrom, Rule, figures::share};
+use crate::{Cause, Context, EvidenceValue, Finding, KnownFrom, Rule, Severity, figures::share};
 use cqlens_cql::schema::{DataType, Schema};
 use cqlens_window::number;
 
@@ -131,6 +131,7 @@ const ABOUT: About = About {
         writes as the index.",
     fix: "Create a table whose partition key is the column, and write both in one logged batch; or restrict \
         the partition key as well. Once no query needs the index, drop it.",
+    fix_in_short: "Table by this column",
     before: "CREATE INDEX ON lab.users (email);\nSELECT * FROM lab.users WHERE email = ?;",
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",
@@ -140,11 +141,15 @@ const ABOUT: About = About {
         the index only within partitions or for ranges of values, for vectors, and in ScyllaDB, whose \
         indexes are global: there a lookup reads one index partition. `DROP INDEX` is among the suggested \
         steps once all traffic has been observed for `drop_after_hours`.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[MANY_VALUES, DISTINCT_SHARE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that set the column or reads that restrict it. Distinct values are counted by \
         a sketch with an error of 2.3 %; values of collections cannot be distinguished.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (high-cardinality columns)",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::{
     About, Findings, Severity, Threshold,
     index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
-use crate::{Context, EvidenceValue, Finding, KnownFrom, Rule};
+use crate::{Cause, Context, EvidenceValue, Finding, KnownFrom, Quantity, Rule, Unit};
 use cqlens_cql::{
     schema::{DataType, Index, IndexClass, TableName},
     syntax::ast::NativeType,
@@ -198,6 +198,7 @@ const ABOUT: About = About {
     fix: "\
         Put the column into the partition key of a table that serves the query, together with a bucket that \
         keeps partitions small, such as the day. Once no query needs the index, drop it.",
+    fix_in_short: "Table by value, bucketed",
     before: "CREATE INDEX ON lab.orders (status);\nSELECT * FROM lab.orders WHERE status = 'open';",
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
@@ -206,12 +207,21 @@ const ABOUT: About = About {
         `fewest_reads` if reads show it; low for storage-attached indexes, and nothing if queries use them \
         only within partitions. Low for a legacy index on a boolean, even without traffic. `DROP INDEX` is \
         among the suggested steps once all traffic has been observed for `drop_after_hours`.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[FEW_VALUES, ROWS_PER_VALUE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that set the column or reads that restrict it; values of collections cannot \
         be distinguished. Distinct values are counted exactly while they are few, else by a sketch with an \
         error of 2.3 %.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (low-cardinality columns)",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

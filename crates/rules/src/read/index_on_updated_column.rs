@@ -7,7 +7,7 @@ use super::{
     index::{Indexed, indexed},
 };
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Rule,
     figures::{is_steady, often, share},
     statement::patterns,
 };
@@ -142,6 +142,7 @@ const ABOUT: About = About {
         Do not index a column that changes: keep the state in a separate table, with the state and a bucket \
         as its partition key, or query by a stable column (an owner, a day) and filter in the client. Then \
         drop the index.",
+    fix_in_short: "Table by this column",
     before: "CREATE INDEX ON lab.orders (status);\nUPDATE lab.orders SET status = ? WHERE id = ?;",
     after: "CREATE TABLE lab.open_orders (day date, id uuid, lab text, PRIMARY KEY ((day), id));\n\
             INSERT INTO lab.open_orders (day, id, lab) VALUES (?, ?, ?);\n\
@@ -149,11 +150,15 @@ const ABOUT: About = About {
     severity: "\
         If updates come steadily: low from `some_share` of the column's writes, medium from `many_share`; \
         one step down for storage-attached indexes.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
         The schema with its indexes. INSERTs count as updates if their row was written before in the same \
         window; this is counted by a sketch with an error of 2.3 %.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (frequently updated columns)",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

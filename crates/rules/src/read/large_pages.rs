@@ -1,7 +1,7 @@
 //! Reads that ask for more rows a page than a page should have.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
-use crate::{Context, Finding, Rule};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct LargePages;
@@ -71,12 +71,22 @@ const ABOUT: About = About {
         fill the heap, and a client that needs the first rows waits for the last ones.",
     fix: "Reset the page size to the driver's default (5,000 rows), or choose one that yields about a \
         megabyte. Drivers can fetch the next page while the application processes the current one.",
+    fix_in_short: "Smaller pages",
     before: "-- page size 100000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     severity: "Low if pages of `page_size` or more are requested and responses have `rows`; medium at most.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[PAGE, ROWS],
     needs: "Requests and the row counts of their responses.",
     source: "Cassandra guardrail `page_size_warn_threshold` (4.1), off by default; native protocol specification §8",
+    cause: Some(Cause::LARGE_READS),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Answers of many bytes.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, is_sweep, table, user_reads};
-use crate::{Context, Finding, Rule, figures::bytes};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::bytes};
 use cqlens_window::{Pattern, PatternId};
 
 pub(crate) struct LargeResult;
@@ -107,17 +107,31 @@ const ABOUT: About = About {
     fix: "\
         Select fewer columns or fewer rows, set a page size that fits the rows (it counts rows, not bytes), \
         and store large values in a separate table from frequently read ones, or outside Cassandra.",
+    fix_in_short: "Read less, page",
     before: "CREATE TABLE shop.documents (owner text, id uuid, title text, content blob, PRIMARY KEY ((owner), id));\n\
              SELECT * FROM shop.documents WHERE owner = ?;",
     after: "SELECT id, title FROM shop.documents WHERE owner = ?;\nSELECT content FROM shop.documents WHERE owner = ? AND id = ?;",
     severity: "\
         By the size of one response (a page, if paging is used) at p99: low from `low_bytes`, medium from \
         `medium_bytes`, high from `high_bytes`; one step down for walks of token ranges.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_BYTES, MEDIUM_BYTES, HIGH_BYTES],
     needs: "Responses, measured as sent over the wire: compressed responses by their compressed size.",
     source: "\
         cassandra.yaml `coordinator_read_size_warn_threshold` (4.1) and `native_transport_max_frame_size`; \
         ScyllaDB `max_memory_for_unlimited_query_soft_limit`",
+    cause: Some(Cause::LARGE_READS),
+    quantity: Some(Quantity {
+        label: "size per response",
+        unit: Unit::Bytes,
+        of: |pattern| &pattern.response_bytes,
+        limits: &[
+            (Severity::High, HIGH_BYTES),
+            (Severity::Medium, MEDIUM_BYTES),
+            (Severity::Low, LOW_BYTES),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads of materialized views.
 
 use super::{About, Findings, Severity, how_often, table, user_reads};
-use crate::{Context, Finding, Rule, figures::definition};
+use crate::{Cause, Context, Finding, Rule, figures::definition};
 use cqlens_cql::{plan::Flag, schema::Schema};
 use cqlens_window::{Pattern, PatternId};
 
@@ -51,14 +51,19 @@ const ABOUT: About = About {
         them by default.",
     fix: "Keep the view if it is a deliberate choice and is repaired. Otherwise write the second table from \
         the application, in one logged batch with the base row.",
+    fix_in_short: "A table instead",
     before: "CREATE MATERIALIZED VIEW shop.users_by_phone AS\n  SELECT * FROM shop.users WHERE phone IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (phone, id);\nSELECT * FROM shop.users_by_phone WHERE phone = ?;",
     after: "CREATE TABLE shop.users_by_phone (phone text, id uuid, name text, PRIMARY KEY ((phone), id));\n\
             SELECT * FROM shop.users_by_phone WHERE phone = ?;",
     severity: "Always info.",
+    severities: &[Severity::Info],
     thresholds: &[],
     needs: "The schema, to know which tables are views.",
     source: "cassandra.yaml `materialized_views_enabled`: false; CASSANDRA-13959, views are experimental",
+    cause: Some(Cause::VIEWS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

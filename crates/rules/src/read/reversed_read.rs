@@ -115,6 +115,7 @@ const ABOUT: About = About {
     fix: "\
         Create the table in the order in which it is read: `CLUSTERING ORDER BY (… DESC)` if the newest rows \
         come first.",
+    fix_in_short: "Reverse the order",
     before: "CREATE TABLE shop.members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined));\n\
              SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT 10;",
     after: "CREATE TABLE shop.newest_members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined)) \
@@ -123,11 +124,15 @@ const ABOUT: About = About {
         Info, low at most; if reversed reads take `slower` times as long as the table's other reads, low, \
         medium at most. Nothing if ORDER BY names the stored order, and nothing in ScyllaDB, which reads \
         both ways equally well.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[SLOWER],
     needs: "The table's schema with its clustering order.",
     source: "\
         Basic Rules of Cassandra Data Modeling, example 3: User Groups by join date; Scylla Monitoring, CQL \
         optimization: reversed reads",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -6,7 +6,9 @@
 use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, table, user_reads,
 };
-use crate::{Context, EvidenceValue, Finding, Rule, TableIndex, Wish, figures::definition};
+use crate::{
+    Cause, Context, EvidenceValue, Finding, Quantity, Rule, TableIndex, Unit, Wish, figures::definition,
+};
 use cqlens_cql::syntax::ast::Body;
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -122,6 +124,7 @@ const ABOUT: About = About {
     fix: "\
         Restrict the partition key as well, so that only the replicas of that partition use the index. Or create \
         a table whose partition key is the indexed column.",
+    fix_in_short: "Table by this column",
     before: "CREATE INDEX ON shop.users (email);\nSELECT * FROM shop.users WHERE email = ?;",
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;",
@@ -129,11 +132,20 @@ const ABOUT: About = About {
         Medium: the larger the cluster, the more nodes each read involves. Low in ScyllaDB, whose indexes \
         are global: a read fetches one partition of the index, and then one of the table for each row. \
         Nothing if the partition key is given, and nothing for vector search.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The table's schema with its indexes.",
     source: "\
         Cassandra guardrail `non_partition_restricted_index_query_enabled` (5.0); Cassandra documentation, \
         secondary indexes: when not to use an index",
+    cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

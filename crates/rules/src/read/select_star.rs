@@ -8,7 +8,15 @@ use crate::{
     application::{self, Patterns},
     figures::{bytes, definition, often},
 };
-use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::quote,
+    syntax::{
+        self,
+        ast::{Body, Selection},
+    },
+};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct SelectStar;
@@ -98,6 +106,22 @@ fn columns(patterns: &Patterns<'_>, context: &Context<'_>) -> BTreeMap<String, u
 /// Tables of so few columns have nothing to leave out.
 const FEW_COLUMNS: usize = 2;
 
+/// The same read with the names of all columns: those that the application does not use are left out by its authors.
+fn with_columns(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
+    let statement = syntax::parse(&pattern.head.cql).ok()?;
+    let table = definition(pattern, context.schema)?;
+    let (from, rest) = pattern.head.cql.split_once('*')?;
+    let is_whole =
+        matches!(&statement.body, Body::Select(select) if matches!(select.selection, Selection::All));
+    let columns: Vec<_> = table.columns.iter().map(|column| quote(&column.name)).collect();
+    is_whole.then(|| {
+        format!(
+            "-- of these, the columns that are used\n{from}{}{rest};",
+            columns.join(", ")
+        )
+    })
+}
+
 const ABOUT: About = About {
     id: "select-star",
     group: "read shape",
@@ -107,14 +131,23 @@ const ABOUT: About = About {
         result columns that it received when it prepared the statement, so that after ALTER TABLE it decodes \
         rows wrongly or misses the new column until it prepares the statement again.",
     fix: "List the columns that the application uses.",
+    fix_in_short: "List the columns",
     before: "SELECT * FROM shop.users WHERE id = ?;",
     after: "SELECT name, email FROM shop.users WHERE id = ?;",
     severity: "Always info: the cost is the size of unused columns, which is not visible on the wire.",
+    severities: &[Severity::Info],
     thresholds: &[],
     needs: "\
         Responses with rows, or the text alone (`cqlens explain`); the table's schema, to leave out tables \
         with one or two columns.",
     source: "CASSANDRA-10786, result metadata ids (protocol version 5); native protocol v5 §4.2.5.4",
+    cause: None,
+    quantity: None,
+    rewrite: Some(|patterns, context| {
+        let pattern = patterns.first()?;
+        let with_columns = with_columns(pattern, context)?;
+        Some((format!("{};", pattern.head.cql), with_columns))
+    }),
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads in pages that are too small.
 
 use super::{About, Findings, Severity, Threshold, figures::often, reads, table, user_reads};
-use crate::{Context, Finding, Rule, severity::Impact};
+use crate::{Context, Finding, Quantity, Rule, Unit, severity::Impact};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct SmallPages;
@@ -72,12 +72,22 @@ const ABOUT: About = About {
         of a thousand rows waits a hundred times.",
     fix: "Leave the page size at the driver's default (5,000 rows), or choose it so that a page is about a \
         megabyte. To show a list page by page, store the paging state between requests.",
+    fix_in_short: "Larger pages",
     before: "-- page size 10\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     severity: "Low from `many_pages` with fewer than `few_rows`; medium at most.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[FEW_ROWS, MANY_PAGES],
     needs: "Responses: their row counts, and which of them continue a read.",
     source: "Native protocol specification v4 §8, result paging; Cassandra guardrail `page_size` (4.1)",
+    cause: None,
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -102,14 +102,19 @@ const ABOUT: About = About {
     fix: "\
         Nothing, if it is a job. Run it away from the hours and the datacenter that serve users, split the \
         ranges at the nodes' tokens so that one replica set serves each, and read at LOCAL_ONE.",
+    fix_in_short: "Run it off-peak",
     before: "SELECT id, email FROM shop.users WHERE token(id) > ? AND token(id) <= ?;",
     after: "SELECT id, email FROM shop.users WHERE id = ?;",
     severity: "\
         Info; low if ranges are read above LOCAL_ONE, one step more if the walk takes a large share of the \
         time or work. Medium at most.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The table's schema; the tokens in statements, to know how much of the ring they cover.",
     source: "Cassandra documentation, SELECT: the token function; spark-cassandra-connector, `CassandraTableScanRDD`",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads of whole partitions that have grown large: no LIMIT, and nothing says where rows begin or end.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
-use crate::{Context, Finding, Rule, figures::definition};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::definition};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
@@ -149,6 +149,7 @@ const ABOUT: About = About {
     fix: "Limit the read: add a LIMIT, both ends of a range on the first clustering column (a range that is \
         open at one end grows with the partition), or a bucket in the partition key (such as the day) that \
         keeps partitions to a known size.",
+    fix_in_short: "Add a LIMIT",
     before: "CREATE TABLE shop.events (sensor text, at timestamp, value double, PRIMARY KEY ((sensor), at));\n\
              SELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "CREATE TABLE shop.events_by_day (sensor text, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
@@ -157,11 +158,24 @@ const ABOUT: About = About {
         By the rows per partition, over all pages, at p99: low from `low_rows`, medium from `medium_rows`, \
         high from `high_rows`. Nothing with a LIMIT, a PER PARTITION LIMIT, values or both ends of a range \
         on a clustering column, or an aggregate, and nothing while partitions are small.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
     needs: "Responses with rows, and the paging states that link the pages of a read; the table's schema, to \
         know whether the read names a partition.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly; Cassandra guardrail \
         `partition_size` (5.0)",
+    cause: Some(Cause::LARGE_READS),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.rows,
+        limits: &[
+            (Severity::High, HIGH_ROWS),
+            (Severity::Medium, MEDIUM_ROWS),
+            (Severity::Low, LOW_ROWS),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::{About, Findings, Impact, Severity, Threshold, table, user_reads};
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Quantity, Rule, Unit,
+    example::commented,
     figures::{often, share},
 };
 use cqlens_cql::plan::Flag;
@@ -88,16 +89,36 @@ const ABOUT: About = About {
         have to arrive within one request timeout, and a single such read can exhaust a node's heap.",
     fix: "Set a page size on the statement or the session (drivers default to 5,000 rows; here paging was \
         turned off) and let the driver fetch page after page. For a single row, add LIMIT 1.",
+    fix_in_short: "Set a page size",
     before: "-- with paging turned off in the driver\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "-- with a page size of 1000\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     severity: "\
         By the rows per response without paging at p99: low from `low_rows`, medium from `medium_rows`, high \
         from `high_rows`. Nothing while responses are small, and nothing with a LIMIT.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
     needs: "The page size of requests, and the row counts of their responses.",
     source: "\
         native protocol v4 §4.1.4, `result_page_size`; Scylla Monitoring, CQL optimization: non-paged reads; \
         ScyllaDB `max_memory_for_unlimited_query_hard_limit`",
+    cause: Some(Cause::LARGE_READS),
+    quantity: Some(Quantity {
+        label: "rows per response",
+        unit: Unit::Count,
+        of: |pattern| &pattern.unpaged_rows,
+        limits: &[
+            (Severity::High, HIGH_ROWS),
+            (Severity::Medium, MEDIUM_ROWS),
+            (Severity::Low, LOW_ROWS),
+        ],
+    }),
+    rewrite: Some(|patterns, _| {
+        commented(
+            patterns,
+            "without a page size",
+            "with a page size of 5000, page by page",
+        )
+    }),
 };
 
 #[cfg(test)]

@@ -53,12 +53,17 @@ const ABOUT: About = About {
         from the writer's clock, changes with every write to the column and with restores and migrations, is \
         missing for keys and whole collections, and no query can select by it.",
     fix: "Store the time that the application needs in a regular column.",
+    fix_in_short: "A separate column",
     before: "SELECT status, WRITETIME(status) FROM shop.orders WHERE id = ?;",
     after: "SELECT status, status_changed FROM shop.orders WHERE id = ?;",
     severity: "Info: for tools that copy tables it is right.",
+    severities: &[Severity::Info],
     thresholds: &[],
     needs: "The statements' texts.",
     source: "Cassandra documentation, CQL: the WRITETIME function",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{
     join::round,
     number, often,
 };
+use crate::Cause;
 
 pub(crate) struct BucketFanOut;
 
@@ -84,18 +85,23 @@ pub(super) const ABOUT: About = About {
         need none: split only large ones, and store the number of buckets beside the key. Send the reads in \
         parallel, one key each, and not with `IN`. If readers want the newest rows, use time as the bucket, \
         so that most reads end in the first one.",
+    fix_in_short: "Fewer buckets",
     before: "SELECT * FROM shop.groups WHERE groupname = ? AND hash_prefix IN (0, 1, 2, 3);",
     after: "SELECT * FROM shop.groups WHERE groupname = ? AND hash_prefix = ?;  -- one bucket for small groups",
     severity: "\
         Low, medium from `medium_buckets`, one step more if the buckets are read one after the other; then \
         by the share of time and work. Never more than medium, because the cost buys something. Only if at \
         least half of the operations fetch all buckets that have been seen.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[MEDIUM_BUCKETS],
     needs: "The schema; rows that reads return or INSERTs write, for the sizes; and the partition keys of a \
         sample of operations: what one session (or application and address) reads without a break of 50 ms, \
         or of 250 ms before the next of the same steps. Buckets are numbers and short texts; \
         `time-bucket-walk` covers dates.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups, splitting up large groups by the prefix of a hash",
+    cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -127,6 +127,7 @@ pub(super) const ABOUT: About = About {
         Copy the columns that are looked up into the table that is read first, and write both in one logged \
         batch when they change. If they change much more often than they are read, keep the join, but send \
         the reads in parallel, prepared, one key each, and not with `IN`.",
+    fix_in_short: "Copy the columns",
     before: "SELECT user_id FROM shop.groups WHERE groupname = ?;\nSELECT * FROM shop.users WHERE id = ?;  -- for each user_id",
     after: "ALTER TABLE shop.groups ADD (username text, email text);\n\
             SELECT user_id, username, email FROM shop.groups WHERE groupname = ?;",
@@ -134,6 +135,7 @@ pub(super) const ABOUT: About = About {
         `medium_fan_out`, high from `large_fan_out`, and then by the share of time and work that the reads \
         by key take. Info if the joined rows are updated at least `updates_per_join` times per join: then \
         the join is the cheaper way. Only from `operations` with `values` distinct values.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[
         FAN_OUT,
         MEDIUM_FAN_OUT,
@@ -150,6 +152,9 @@ pub(super) const ABOUT: About = About {
         are values, too. Not seen: keys that the client computes or converts, and responses that cannot be \
         decoded.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups without duplication; rule 2: minimise the number of partitions read",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
     copies_in_short::Several,
     estimate, number, often, rounded, share, table_of,
 };
-use crate::EvidenceValue;
+use crate::{Cause, EvidenceValue};
 use cqlens_window::{Distribution, WritePairs};
 
 pub(crate) struct DualWriteWithoutBatch;
@@ -348,6 +348,7 @@ pub(super) const ABOUT: About = About {
         for a few statements that belong together. If the cost matters more than consistent copies, send the \
         writes in parallel, repeat failed ones with the same timestamp, and run a job that compares the \
         tables.",
+    fix_in_short: "One logged batch",
     before: "INSERT INTO shop.users_by_username (username, email, age) VALUES (?, ?, ?);\nINSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);",
     after: "BEGIN BATCH\n  INSERT INTO shop.users_by_username (username, email, age) VALUES (?, ?, ?);\n  \
             INSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);\nAPPLY BATCH;",
@@ -357,12 +358,16 @@ pub(super) const ABOUT: About = About {
         second has not failed. Findings that are only info are combined into one per application. Copies in \
         one unlogged batch are judged in the same way, by the failed batches: each of them may have written \
         one table and not the other. Logged batches are only counted.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[OPERATIONS, FAILED_SHARE],
     needs: "The bound values of INSERTs and UPDATEs in the same session (or from the same application and \
         address): three quarters of the values in common, sent within 50 ms. Not seen: copies in another \
         keyspace, values in the text of a statement, values that the client changes; in batches with more \
         than one statement per table, the copies of those.",
     source: "Cassandra documentation, BATCH: atomicity across tables that hold the same data; Getting started with data modelling: keep denormalised tables in step",
+    cause: Some(Cause::COPIES),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

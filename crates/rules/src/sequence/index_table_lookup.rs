@@ -5,6 +5,7 @@ use super::{
     join::{self, Chain},
     number, often, rounded,
 };
+use crate::Cause;
 
 pub(crate) struct IndexTableLookup;
 
@@ -73,6 +74,7 @@ pub(super) const ABOUT: About = About {
     fix: "\
         If the second row is small and seldom changes, store its columns with the first one, and write both \
         in one logged batch. Otherwise leave it as it is.",
+    fix_in_short: "Copy the columns",
     before: "SELECT id FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users WHERE id = ?;",
     after: "ALTER TABLE shop.users_by_email ADD (username text);\nSELECT id, username FROM shop.users_by_email WHERE email = ?;",
     severity: "\
@@ -80,7 +82,11 @@ pub(super) const ABOUT: About = About {
         nearly always followed, in at least `operations` sampled operations with `values` distinct values. \
         Info if the row behind the key changes at least `updates_per_join` times per lookup. All of these \
         are settings of `client-join`.",
+    severities: &[Severity::Info, Severity::Low],
     thresholds: &[],
     needs: "The same as `client-join`.",
     source: "Basic Rules of Cassandra Data Modeling, example 1: user lookup, non-goals: minimise data duplication",
+    cause: Some(Cause::TWO_STEPS),
+    quantity: None,
+    rewrite: None,
 };

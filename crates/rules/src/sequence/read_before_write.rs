@@ -143,12 +143,14 @@ const ABOUT: About = About {
         the write: a condition (`IF stock = ?`) for values that must not be lost, a counter for numbers that \
         are added up, an element added to a set or map for values that are collected. A condition costs \
         about four times as much as a plain write: use it only for writes that need it.",
+    fix_in_short: "Write without reading",
     before: "SELECT pieces FROM shop.stock WHERE item = ?;\nUPDATE shop.stock SET pieces = ? WHERE item = ?;",
     after: "UPDATE shop.stock SET pieces = ? WHERE item = ? IF pieces = ?;  -- returns pieces if it differs",
     severity: "\
         From `operations` and a `share` of the writes: info, low if the reads take a large share of time or \
         work. Before conditional writes, where the read is unnecessary: low, by the share of time and work \
         that the reads take.",
+    severities: &[Severity::Info, Severity::Low],
     thresholds: &[OPERATIONS, SHARE],
     needs: "\
         Reads of one partition, followed within 50 ms by INSERTs and UPDATEs of the same partition in the \
@@ -156,6 +158,9 @@ const ABOUT: About = About {
         which takes longer; writes in batches. Left out: DELETE, counters, keys that are polled, and tables \
         with clustering columns, where the row that is read and the one that is written may differ.",
     source: "Cassandra documentation, lightweight transactions; Things you should be doing when using Cassandra drivers: read-before-write as an anti-pattern",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -129,11 +129,13 @@ const ABOUT: About = About {
         Read once per user request and pass the result on. Cache data that seldom changes (settings, rates, \
         names) in the application, for as long as an old value does no harm. A loop that waits for a change \
         can poll less often.",
+    fix_in_short: "Read once",
     before: "SELECT value FROM shop.settings WHERE name = 'currency';  -- for each line of an order",
     after: "SELECT value FROM shop.settings WHERE name = 'currency';  -- once a minute, and cached",
     severity: "\
         From `runs` and a `share` of the reads: low, by the share of time and work of the redundant reads; \
         medium at most.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[RUNS, SHARE],
     needs: "\
         Reads of the same statement with the same values in the same session (or from the same application \
@@ -145,6 +147,9 @@ const ABOUT: About = About {
         speculative executions, further pages, and reads of a partition that the same application has \
         written since.",
     source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -130,6 +130,7 @@ pub(super) const ABOUT: About = About {
         Choose the bucket so that one read finds its rows in one or two of them, and a partition stays below \
         100 MB and 100,000 rows: a week or a month instead of a day. The column can stay a date: the first \
         day of its range. If keys vary much in size, store the bucket width of each key beside it.",
+    fix_in_short: "Wider buckets",
     before: "\
         SELECT * FROM shop.groups_by_day WHERE groupname = ? AND join_date = ? LIMIT 10;  -- day after day",
     after: "SELECT * FROM shop.groups_by_week WHERE groupname = ? AND join_week = ? LIMIT 10;",
@@ -137,6 +138,7 @@ pub(super) const ABOUT: About = About {
         From `partitions` per operation: low, medium from `medium_partitions`, and then by the share of time \
         and work; never more than medium. Only if at least half of the operations read several buckets, most \
         of them in equal steps.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[PARTITIONS, MEDIUM_PARTITIONS],
     needs: "\
         The schema, and the partition keys of a sample of operations: what one session (or application and \
@@ -145,6 +147,9 @@ pub(super) const ABOUT: About = About {
         LIMIT, if reads have one, and from the rows per bucket. Users of one application who read the same \
         key at the same time are counted as one.",
     source: "Basic Rules of Cassandra Data Modeling, example 3: the newest users of a group, by day",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
     figures::{at_rate, is_steady, share},
 };
-use crate::{Context, read::suggest::with_hash, severity::Impact};
+use crate::{Cause, Context, read::suggest::with_hash, severity::Impact};
 use cqlens_cql::schema::{TableName, is_system};
 use cqlens_window::{HeavyEntry, Pattern, PatternId, TableTraffic, number};
 
@@ -128,15 +128,20 @@ const ABOUT: About = About {
         time, and read one bucket or all of them. If only reads are frequent, cache the rows in the \
         application, or keep copies under several keys. Check the key first: an empty string, `unknown` or a \
         test account should not be written at all.",
+    fix_in_short: "Add a bucket",
     before: "SELECT username FROM shop.groups WHERE groupname = 'everybody';",
     after: "SELECT username FROM shop.groups WHERE groupname = 'everybody' AND bucket = ?;",
     severity: "\
         From a `share` of the table's reads and writes, with at least `partitions` distinct partitions, if \
         the requests come steadily: low, medium from `large_share`, and never more.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SHARE, LARGE_SHARE, PARTITIONS],
     needs: "The partition keys of requests. The key itself stays hidden: the hash is the one in the report's \
         list of partitions. Counted by a sketch, whose error is subtracted.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool toppartitions`",
+    cause: Some(Cause::UNEVEN_PARTITIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

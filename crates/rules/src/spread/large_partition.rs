@@ -8,7 +8,7 @@ use super::{
     limits::{DAY, MIB, PartitionLimits, forecast},
 };
 use crate::{
-    Context,
+    Cause, Context,
     partition_size::PartitionSize,
     read::suggest::{BucketSpan, BucketWidth, with_bucket},
     statement::{TableWrite, patterns},
@@ -282,6 +282,7 @@ pub(super) const ABOUT: About = About {
         Add a bucket to the partition key: the day, week or month for rows that arrive in time order, else a \
         hash of a clustering column modulo a fixed number. Choose it so that a partition stays below half of \
         the limit, and a read needs only one or two buckets.",
+    fix_in_short: "Add a bucket",
     before: "CREATE TABLE shop.orders (lab text, at timestamp, id int, PRIMARY KEY (lab, at, id));\n\
              SELECT * FROM shop.orders WHERE lab = ? LIMIT 20;",
     after: "CREATE TABLE shop.orders_by_month (\n  lab text, month date, at timestamp, id int,\n  PRIMARY KEY ((lab, month), at, id)\n);\n\
@@ -290,6 +291,7 @@ pub(super) const ABOUT: About = About {
         nothing limits it: medium if it exceeds a limit within `soon_days`, low within `later_days`, nothing \
         beyond. If the key contains a span of time, or rows expire: low if a partition gets `rows` in that \
         time, medium from `far` times as much. A burst, or less than `observed_hours`, is info.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[ROWS, SIZE, FAR, NEW_ROWS, OBSERVED, SOON, LATER],
     needs: "\
         The schema. The rows that reads return from one partition, over all pages: it has at least as many. \
@@ -297,6 +299,9 @@ pub(super) const ABOUT: About = About {
         has 16 or more, and so at least one in thirty; UPDATEs that write new rows are not counted. With \
         `--poll-system-views`, the nodes report the size of the largest partition on disk.",
     source: "Data Modeling in Cassandra, the pathology lab: buckets of 1000 orders; Cassandra documentation, partition size",
+    cause: Some(Cause::UNEVEN_PARTITIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

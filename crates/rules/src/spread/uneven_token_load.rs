@@ -7,7 +7,7 @@ use super::{
     figures::{is_steady, often, share, user_patterns},
     hot_partition::Hot,
 };
-use crate::{Context, read::suggest::with_hash, severity::Impact};
+use crate::{Cause, Context, read::suggest::with_hash, severity::Impact};
 use cqlens_cql::schema::{TableName, is_system};
 use cqlens_window::{HeavyEntry, InRing, NodeLoad, RingLoad, TableTraffic, number};
 
@@ -272,6 +272,7 @@ const ABOUT: About = About {
         are replaced, with `allocate_tokens_for_local_replication_factor`. If ownership is even, a few \
         partitions are the cause; in a large cluster, a single one with a few percent is enough: see the \
         busiest partitions in the report, and spread them with a bucket.",
+    fix_in_short: "Spread the keys",
     before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, over and over",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
     severity: "If a table has at least `partitions` distinct partitions: low from `times` the mean of a \
@@ -279,11 +280,15 @@ const ABOUT: About = About {
         reports the single partition that is the cause. For a single node, or nodes that are even: low if \
         one of 256 parts of the ring gets `range_share`; if a single partition is half of that or more, info \
         if nodes are known to be even.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
     needs: "\
         The partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over \
         the control connection; Murmur3. The replica that responds is not known, so each replica counts.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool status`",
+    cause: Some(Cause::UNEVEN_PARTITIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

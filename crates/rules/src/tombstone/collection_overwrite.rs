@@ -3,7 +3,7 @@
 use cqlens_cql::syntax::ast::{AssignmentOperation, InsertSource, Modification};
 
 use crate::{
-    About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
+    About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
     figures::{definition, often, share, table, user_writes},
     severity::Impact,
     statement::{modifications, table_of},
@@ -188,6 +188,7 @@ const ABOUT: About = About {
         they are compacted away, and because of them Cassandra cannot serve the row from a single SSTable.",
     fix: "Add and remove elements (`tags = tags + ?`) as the collection changes, use `frozen<…>` if it is \
         always written as a whole, or leave the column out of INSERTs that do not set it.",
+    fix_in_short: "Change single elements",
     before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, name text, tags set<text>);\nUPDATE shop.users SET tags = ? WHERE id = ?;",
     after: "CREATE TABLE shop.tagged_users (id uuid PRIMARY KEY, name text, tags frozen<set<text>>);\n\
             UPDATE shop.tagged_users SET tags = ? WHERE id = ?;",
@@ -195,12 +196,16 @@ const ABOUT: About = About {
         Low, medium at most; info for INSERTs, most of which create a new row, unless `overwritten_share` of \
         those into the table overwrite an existing row. Nothing for frozen collections and for elements that \
         are added or removed.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[OVERWRITTEN_SHARE],
     needs: "The table's schema. Inferred from writes: collections in INSERT … JSON and collections that are \
         bound as null or left unset cannot be distinguished.",
     source: "\
         Cassandra class `Lists.Setter` (and those of sets and maps), `setComplexDeletionTimeForOverwrite`; \
         Cassandra documentation, collections",
+    cause: Some(Cause::COLLECTIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

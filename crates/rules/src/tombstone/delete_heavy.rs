@@ -6,7 +6,8 @@ use cqlens_cql::syntax::ast::{Body, Delete, Modification, RelationOperator, Subj
 
 use super::{by_hour, reports};
 use crate::{
-    About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
+    About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
+    Unit,
     application::Patterns,
     figures::{is_steady, often, share},
     severity::Impact,
@@ -216,6 +217,7 @@ const ABOUT: About = About {
         partition. Or let rows expire by a table-wide TTL with TimeWindowCompactionStrategy, which drops \
         whole SSTables. Or write a state instead of deleting, and start reading after the last row that was \
         processed.",
+    fix_in_short: "Delete whole partitions",
     before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
              DELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
@@ -224,12 +226,21 @@ const ABOUT: About = About {
         From `some_share` of the table's writes, if deletes come steadily: info if all steady reads are of \
         single rows by their whole key, else low, medium from `many_share`; one step up if the server \
         reported tombstones. Nothing for deletes of whole partitions.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "Writes and reads of the same window; the table's schema, to distinguish partitions from rows. \
         Inferred from writes: only the server knows whether reads scan the tombstones.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold` and `tombstone_failure_threshold`; Cassandra documentation, \
         tombstones; Cassandra: The Definitive Guide, the queue anti-pattern",
+    cause: Some(Cause::DELETES),
+    quantity: Some(Quantity {
+        label: "tombstones per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.tombstones.scanned,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -82,15 +82,20 @@ const ABOUT: About = About {
     fix: "Leave the value unset (protocol version 4: an unset value is not written), as most drivers do for \
         values that are never bound; mappers have to be configured for it. Or prepare an INSERT for only the \
         columns that have values. `INSERT ... JSON` needs `DEFAULT UNSET`.",
+    fix_in_short: "Leave columns unset",
     before: "-- phone and fax bound as null\nINSERT INTO shop.users (id, name, phone, fax) VALUES (?, ?, ?, ?);",
     after: "-- phone and fax left unset, or\nINSERT INTO shop.users (id, name) VALUES (?, ?);",
     severity: "Low from `some_share` of the executions, medium at most. Nothing for unset values.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE],
     needs: "\
         The values of INSERTs and of statements in batches, in the text or bound; only the first 64 markers \
         of a statement count. `INSERT ... JSON` deletes the columns that it leaves out, unless it specifies \
         `DEFAULT UNSET`: counted if the schema is known, except in batches.",
     source: "native protocol v4 §4.1.4, unset values (CASSANDRA-7304); Cassandra documentation, tombstones",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
 
 use super::{by_hour, reports};
 use crate::{
-    About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
+    About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
+    Unit,
     definition::{TIME_WINDOW, compaction},
     figures::{at_rate, is_steady, share},
     read::user_reads,
@@ -272,6 +273,7 @@ const ABOUT: About = About {
     fix: "Start each read where the last one ended (`AND at > ?`), so that it skips the head. Or give each \
         span of time its own partition, delete a partition once all of its rows are done, and never read it \
         again. Or use a queue: logs and message brokers are made for this.",
+    fix_in_short: "Bucket by time",
     before: "SELECT at, what FROM work.jobs WHERE lane = ? LIMIT 1;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "SELECT at, what FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 1;\n\
             DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
@@ -281,12 +283,21 @@ const ABOUT: About = About {
         these reads. The same for changes of a column by which a few rows are read, through an index or with \
         ALLOW FILTERING; one step less through a storage-attached index. Nothing for reads of all rows, from \
         the newest row, or from a given row on.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "The table's schema, and its writes and reads in the same window. Writing growing values, such as \
         times, counts as appending, by INSERT, or by UPDATE if there is no INSERT. Rows that expire in time \
         windows do not count. That deletes affect the rows that are read is inferred from their numbers. The \
         finding says whether the server reported tombstones.",
     source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
+    cause: Some(Cause::DELETES),
+    quantity: Some(Quantity {
+        label: "tombstones per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.tombstones.scanned,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables that compact by time window and are written in ways that keep windows from being dropped.
 
 use crate::{
-    About, Context, Finding, Findings, Rule, Severity,
+    About, Cause, Context, Finding, Findings, Rule, Severity,
     application::{impact, sum},
     definition::{TIME_WINDOW, compaction},
     figures::{is_steady, often, share},
@@ -233,17 +233,22 @@ const ABOUT: About = About {
     fix: "\
         Let all rows expire by one `default_time_to_live`, write each row once and on time, and delete none. \
         Put data that must be changed, deleted or kept into another table.",
+    fix_in_short: "Change the compaction",
     before: "-- compaction = {'class': 'TimeWindowCompactionStrategy'}\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL ?;\nDELETE FROM shop.events WHERE sensor = ? AND at = ?;",
     after: "ALTER TABLE shop.events WITH default_time_to_live = 2592000;\nINSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     severity: "\
         Low, medium at most. Info, low at most, for updates that come steadily, because they may fall into \
         the same window; info for a TTL in the statement, which may equal the table's.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "\
         The schema, the statements' texts, and their timestamps compared with the clock of cqlens, from an \
         hour in the past. The value of a TTL is not compared.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: TTL and out-of-order data",
+    cause: Some(Cause::EXPIRY),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

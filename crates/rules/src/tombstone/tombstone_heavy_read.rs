@@ -9,7 +9,8 @@ use super::{
     writers::{self, Writer},
 };
 use crate::{
-    About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
+    About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
+    Unit,
     figures::{share, table},
     read::user_reads,
     severity::Impact,
@@ -209,6 +210,7 @@ pub(super) const ABOUT: About = About {
         whole partitions age together, start reading after the last row that was processed, or delete whole \
         partitions instead of rows. Do not bind nulls. For data with a single TTL, use \
         TimeWindowCompactionStrategy.",
+    fix_in_short: "Bucket by time",
     before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
              SELECT * FROM work.jobs WHERE lane = ? LIMIT 5;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
@@ -219,6 +221,7 @@ pub(super) const ABOUT: About = About {
         the server warned without a number; low if it warned of fewer. If only the nodes' counters are \
         available, the number that one read in a hundred scans counts. Without either, pages that ended \
         early are low, and medium from `medium_empty_pages` empty pages.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, RARE_SHARE, MEDIUM_EMPTY_PAGES],
     needs: "The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
         complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample`, \
@@ -228,6 +231,17 @@ pub(super) const ABOUT: About = About {
     source: "\
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",
+    cause: Some(Cause::DELETES),
+    quantity: Some(Quantity {
+        label: "tombstones per read",
+        unit: Unit::Count,
+        of: |pattern| &pattern.tombstones.scanned,
+        limits: &[
+            (Severity::High, HIGH_TOMBSTONES),
+            (Severity::Medium, MEDIUM_TOMBSTONES),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

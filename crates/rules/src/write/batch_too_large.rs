@@ -2,7 +2,8 @@
 
 use super::{About, Findings, Severity, Threshold, partitions, with_partitions, written_tables};
 use crate::{
-    Context, Finding, Rule, error_code,
+    Cause, Context, Finding, Quantity, Rule, Unit, error_code,
+    example::batch,
     figures::{bytes, often, user_patterns},
     severity::Impact,
 };
@@ -122,6 +123,7 @@ const ABOUT: About = About {
     fix: "\
         Send the statements separately, several at a time. Batch only rows that belong together; if a batch \
         is meant for one partition, make sure that all of its statements use the same key.",
+    fix_in_short: "Smaller batches",
     before: "BEGIN BATCH\n  INSERT INTO shop.events (sensor, at, value) VALUES (?, ?, ?);\n  -- and 200 more, of other sensors\nAPPLY BATCH;",
     after: "\
         -- separate statements, several at a time\nINSERT INTO shop.events (sensor, at, value) VALUES (?, ?, \
@@ -131,10 +133,19 @@ const ABOUT: About = About {
         low from `warn_bytes`, medium from half of `fail_bytes`, high from `fail_bytes`; in ScyllaDB, \
         `scylladb_warn_bytes` and `scylladb_fail_bytes`. Refused batches count as failures. Cassandra \
         measures the resulting mutations, not the request, so its sizes differ somewhat.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[WARN_BYTES, FAIL_BYTES, SCYLLADB_WARN_BYTES, SCYLLADB_FAIL_BYTES],
     needs: "Requests; bound values and the tables' schemas, to leave out batches over one partition.",
     source: "cassandra.yaml `batch_size_warn_threshold`, `batch_size_fail_threshold`; Cassandra class \
         `BatchStatement.verifyBatchSize`",
+    cause: Some(Cause::BATCHES),
+    quantity: Some(Quantity {
+        label: "size per batch",
+        unit: Unit::Bytes,
+        of: |pattern| &pattern.request_bytes,
+        limits: &[],
+    }),
+    rewrite: Some(|patterns, _| batch::split(patterns)),
 };
 
 #[cfg(test)]

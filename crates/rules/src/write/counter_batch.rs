@@ -87,6 +87,7 @@ const ABOUT: About = About {
         Send counter updates separately, or add up in the application and write one update per partition and \
         second. Do not let the driver retry them. If the number must be exact, write events under their own \
         ids and count those.",
+    fix_in_short: "Single counter updates",
     before: "BEGIN COUNTER BATCH\n  UPDATE shop.clicks SET n = n + 1 WHERE page = ?;\n  UPDATE shop.clicks SET n = n + 1 WHERE page = ?;\n\
              APPLY BATCH;",
     after: "UPDATE shop.clicks SET n = n + 12 WHERE page = ?;",
@@ -94,9 +95,13 @@ const ABOUT: About = About {
         Over several partitions, by their number at p99: low from two on, medium from `medium_partitions`, \
         high from `high_partitions`. Over one partition: if batches were sent again after a failure, by \
         their share, as for failures; else info, if they come steadily.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The tables' schemas, to know counters; bound values, to count distinct partitions.",
     source: "Cassandra class `CounterMutation`; CASSANDRA-6504, counters; Cassandra documentation, BATCH: COUNTER",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Findings, Severity, Threshold, table, user_writes};
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Quantity, Rule, Unit,
     figures::often,
     severity::Impact,
     statement::{TableWrite, patterns},
@@ -216,6 +216,7 @@ const ABOUT: About = About {
     fix: "Store the elements as rows of a table, with a clustering column that distinguishes them: rows have \
         paging, ranges and individual TTLs. If the collection has a natural limit (the roles of a user), \
         there is nothing to do.",
+    fix_in_short: "Rows, not elements",
     before: "UPDATE shop.users SET visited = visited + ? WHERE id = ?;",
     after: "INSERT INTO shop.visits_by_user (user, at, page) VALUES (?, ?, ?) USING TTL 7776000;",
     severity: "\
@@ -223,10 +224,19 @@ const ABOUT: About = About {
         column, deletes rows or sets a TTL: low, medium at most, for lists; info, low at most, for sets and \
         maps, where the same element may be added repeatedly. Info for statements that write collections of \
         `many_elements` or more, low from `too_many_elements`, medium at most.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[TIMES, MANY_ITEMS, TOO_MANY_ITEMS],
     needs: "The schema, and all writes to the table: what another program removes is not seen. Elements are \
         counted in collections that are bound as a whole, from 32 on.",
     source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
+    cause: Some(Cause::COLLECTIONS),
+    quantity: Some(Quantity {
+        label: "elements per collection",
+        unit: Unit::Count,
+        of: |pattern| &pattern.collection_items,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

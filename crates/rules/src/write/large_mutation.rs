@@ -2,7 +2,7 @@
 
 use super::{About, Findings, Severity, Threshold, table, user_writes};
 use crate::{
-    Context, Finding, Rule,
+    Context, Finding, Quantity, Rule, Unit,
     figures::{bytes, often},
     severity::Impact,
 };
@@ -143,16 +143,26 @@ const ABOUT: About = About {
     fix: "Split large values into chunks of about 256 KiB, stored as rows of one partition with a number as \
         the clustering column, and write them one after the other; or put them into an object store, and \
         store their address here.",
+    fix_in_short: "Store in chunks",
     before: "INSERT INTO shop.documents (id, content) VALUES (?, ?);",
     after: "INSERT INTO shop.document_parts (id, part, content) VALUES (?, ?, ?);",
     severity: "\
         Low from `large_bytes` at p99, medium if the p99 reaches `near_limit_bytes`; low if a few executions \
         have a value of `large_bytes`, also in a batch, or reach the limit. By the cost of those executions, \
         not of the whole statement.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[LARGE, NEAR_LIMIT],
     needs: "\
         Requests: their size on the wire, which compression reduces, and the largest bound value of each.",
     source: "cassandra.yaml `max_mutation_size`; Cassandra guardrail `column_value_size` (4.1); ScyllaDB, large cells",
+    cause: None,
+    quantity: Some(Quantity {
+        label: "size of the largest value",
+        unit: Unit::Bytes,
+        of: |pattern| &pattern.large_values,
+        limits: &[],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use cqlens_cql::syntax::ast::{AssignmentOperation, Body, Delete, DeletionTarget,
 
 use super::{About, Findings, Severity, user_writes};
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Rule,
     figures::{often, table},
     severity::Impact,
 };
@@ -160,16 +160,21 @@ const ABOUT: About = About {
     fix: "Use a set, or a map keyed by something that identifies the element, or a clustering column: all of \
         these are written without a read and can be retried. A short list that is always written as a whole \
         may be frozen.",
+    fix_in_short: "Set or map",
     before: "CREATE TABLE shop.carts (id uuid PRIMARY KEY, items list<text>);\nUPDATE shop.carts SET items[?] = ? WHERE id = ?;",
     after: "CREATE TABLE shop.cart_items (id uuid, position int, item text, PRIMARY KEY ((id), position));\n\
             UPDATE shop.cart_items SET item = ? WHERE id = ? AND position = ?;",
     severity: "\
         Medium if the list is read first. If elements are only added: info, low at most. Nothing for sets \
         and maps.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The tables' schemas, to distinguish lists from maps and sets.",
     source: "Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
         collections: lists",
+    cause: Some(Cause::COLLECTIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
     with_partitions, written_tables,
 };
-use crate::{Context, Finding, Rule, figures::often};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::often};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -61,17 +61,30 @@ const ABOUT: About = About {
     fix: "Batch only rows that must stay consistent: copies of the same data in the tables that serve its \
         queries. Send everything else as separate statements in parallel; the driver routes each to its \
         replicas.",
+    fix_in_short: "Single async writes",
     before: "BEGIN BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  \
              INSERT INTO shop.orders (id, amount) VALUES (?, ?);\nAPPLY BATCH;",
     after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "\
         By the partitions per batch at p99: nothing for one; from two on low, or info if they are in several \
         tables; medium from `medium_partitions`, high from `high_partitions`.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
     source: "\
         Cassandra classes `BatchlogManager` and `StorageProxy.mutateAtomically`; Cassandra documentation, \
         BATCH; Data Modeling in Cassandra: batches for atomic denormalised writes",
+    cause: Some(Cause::BATCHES),
+    quantity: Some(Quantity {
+        label: "partitions per batch",
+        unit: Unit::Count,
+        of: |pattern| &pattern.partitions,
+        limits: &[
+            (Severity::High, HIGH_PARTITIONS),
+            (Severity::Medium, MEDIUM_PARTITIONS),
+        ],
+    }),
+    rewrite: None,
 };
 
 #[cfg(test)]

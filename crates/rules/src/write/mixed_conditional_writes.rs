@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{About, Findings, Severity};
 use crate::{
-    Context, Finding, Rule,
+    Cause, Context, Finding, Rule,
     application::{Patterns, impact, sum},
     figures::often,
     statement::{TableWrite, patterns},
@@ -124,13 +124,18 @@ const ABOUT: About = About {
     fix: "\
         Write such columns only with conditions, even when deleting or renewing them (`IF EXISTS`, `IF owner \
         = ?`), or always without. Put data that needs no condition into other columns.",
+    fix_in_short: "Always write with IF",
     before: "INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\nUPDATE shop.locks SET owner = ? WHERE name = ?;",
     after: "INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\n\
             UPDATE shop.locks SET owner = ? WHERE name = ? IF owner = ?;",
     severity: "Low, medium at most.",
+    severities: &[Severity::Low, Severity::Medium],
     thresholds: &[],
     needs: "The schema and the statements' texts. Whether the same rows are written is not checked.",
     source: "Cassandra documentation, lightweight transactions: do not mix with plain writes; Cassandra class `StorageProxy.cas`",
+    cause: Some(Cause::CONDITIONS),
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ const ABOUT: About = About {
     fix: "Add a clustering column that distinguishes the rows: a number, an id, a time-based UUID. If \
         replacing rows is intended, an upsert is right: accept this finding for the table. If it must never \
         happen, and seldom does, use INSERT … IF NOT EXISTS.",
+    fix_in_short: "Make keys unique",
     before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\
              INSERT INTO hotel.reservations_by_guest (name, hotel, room) VALUES (?, ?, ?);",
     after: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, number text, room int,\n  PRIMARY KEY ((name), hotel, number));\n\
@@ -158,6 +159,7 @@ const ABOUT: About = About {
         on average (such a table keeps the last value on purpose) or fewer than `fewest` times in all. If \
         values differ: low, medium from `many_share`; one step down for tables whose rows expire, or without \
         clustering columns, because their rows may be meant to be replaced. Nothing for conditional INSERTs.",
+    severities: &[Severity::Info, Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE, MANY_SHARE, LAST_VALUE, FEWEST],
     needs: "\
         INSERTs that specify the whole primary key, with a known schema, and their rows in the same window: \
@@ -165,6 +167,9 @@ const ABOUT: About = About {
         sketch with an error of 2.3 %; only the excess over that error counts as overwritten. JSON is left \
         out.",
     source: "Cassandra: The Definitive Guide, hotel data model: reservations_by_guest; CQL documentation, INSERT",
+    cause: None,
+    quantity: None,
+    rewrite: None,
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use cqlens_cql::{
 };
 
 use super::{About, Findings, Severity, table, user_writes};
-use crate::{Context, Finding, Rule, severity::Impact, statement::modifications};
+use crate::{Cause, Context, Finding, Rule, example::commented, severity::Impact, statement::modifications};
 use cqlens_window::{Pattern, PatternId, RetryCause, number};
 
 pub(crate) struct RetriedIncrement;
@@ -109,15 +109,26 @@ const ABOUT: About = About {
     fix: "Mark these statements as not idempotent in the driver, so that its retry policy leaves them alone. \
         If the number must be exact, do not use a counter: write events by id and sum them; use a set, or a \
         map by id, instead of a list.",
+    fix_in_short: "Do not retry",
     before: "\
         -- marked as idempotent, or with a policy that retries everything\nUPDATE shop.views SET n = n + 1 \
         WHERE page = ?;",
     after: "INSERT INTO shop.page_views (page, hour, view_id) VALUES (?, ?, ?);",
     severity: "By the share of repeated executions, medium if they are a part of the load.",
+    severities: &[Severity::Medium],
     thresholds: &[],
     needs: "Requests and responses: the same statement and values from the same host within one second. The \
         schema, for lists.",
     source: "Cassandra documentation, counters; drivers' manuals, idempotence of statements",
+    cause: Some(Cause::FAILURES),
+    quantity: None,
+    rewrite: Some(|patterns, _| {
+        commented(
+            patterns,
+            "marked as idempotent, or retried whatever it is",
+            "marked as not idempotent: after a timeout the driver leaves it alone",
+        )
+    }),
 };
 
 #[cfg(test)]

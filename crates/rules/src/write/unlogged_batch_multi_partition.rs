@@ -4,7 +4,7 @@ use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
     with_partitions, written_tables,
 };
-use crate::{Context, Finding, Rule, figures::often};
+use crate::{Cause, Context, Finding, Quantity, Rule, Unit, example::batch, figures::often};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -54,15 +54,28 @@ const ABOUT: About = About {
         the client does not know which part was written and has to send all of it again.",
     fix: "Send the statements separately, prepared, several at a time; the driver sends each to a replica. \
         Batch only writes to one partition, which become a single mutation.",
+    fix_in_short: "Single async writes",
     before: "BEGIN UNLOGGED BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n\
              APPLY BATCH;",
     after: "-- separate statements, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "By the partitions per batch at p99: nothing for one; low from two on, medium from \
         `medium_partitions`, high from `high_partitions`.",
+    severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
     source: "Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
         CASSANDRA-11529); Data Modeling in Cassandra, the pathology lab: batches for speed",
+    cause: Some(Cause::BATCHES),
+    quantity: Some(Quantity {
+        label: "partitions per batch",
+        unit: Unit::Count,
+        of: |pattern| &pattern.partitions,
+        limits: &[
+            (Severity::High, HIGH_PARTITIONS),
+            (Severity::Medium, MEDIUM_PARTITIONS),
+        ],
+    }),
+    rewrite: Some(|patterns, _| batch::split(patterns)),
 };
 
 #[cfg(test)]
