@@ -29,7 +29,7 @@ pub struct SampledRow {
     pub partition: u64,
     /// A hash of the primary key.
     pub row: u64,
-    /// Hashes of the values of regular columns, of those that are known, by the column.
+    /// Hashes of the values of regular columns and of the first of several clustering columns, of those that are known, by the column.
     pub values: Vec<(Arc<str>, u64)>,
 }
 

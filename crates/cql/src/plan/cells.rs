@@ -38,7 +38,8 @@ pub(super) struct CellPlan {
     sampled: Option<SampledValues>,
 }
 
-/// What is compared from row to row of a partition: regular columns of one cell, with their values.
+/// What is compared from row to row of a partition: regular columns of one cell, and the first of several clustering columns, with
+/// their values.
 #[derive(Debug, Clone)]
 struct SampledValues(Vec<(Arc<str>, CompiledTerm)>);
 
@@ -301,7 +302,10 @@ impl SampledValues {
         let cells = columns.iter().zip(values).filter_map(|(column, value)| {
             let defined = table.column(column.as_str())?;
             let is_regular = defined.kind == ColumnKind::Regular && !defined.data_type.is_multi_cell();
-            let value = is_regular.then(|| target.value(defined, value)).flatten()?;
+            let is_first = matches!(table.clustering(), [first, _, ..] if first.name == defined.name);
+            let value = (is_regular || is_first)
+                .then(|| target.value(defined, value))
+                .flatten()?;
             Some((defined.name.as_str().into(), value))
         });
         let values: Vec<_> = cells.collect();

@@ -1,7 +1,10 @@
 //! Partition keys that can have a handful of values only.
 
 use super::{About, Findings, GROUP, Rule, Severity, most_partitions};
-use crate::{Context, Finding, read::suggest::with_hash};
+use crate::{
+    Context, Finding,
+    read::suggest::{Obstacle, against_hash, by_hash},
+};
 use cqlens_cql::schema::{Table, TableName, quote};
 use cqlens_window::number;
 
@@ -25,10 +28,10 @@ impl Rule for FewPartitions {
 }
 
 fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'_>) -> Finding {
-    let severity = if partitions <= 16 {
-        Severity::High
-    } else {
-        Severity::Medium
+    let severity = match against_hash(table, context) {
+        Some(Obstacle::LittleTraffic) => Severity::Info,
+        _ if partitions <= 16 => Severity::High,
+        _ => Severity::Medium,
     };
     let keys: Vec<_> = table
         .partition_key()
@@ -40,11 +43,11 @@ fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'
         number::plural(partitions, "partition", "partitions"),
         keys.join(", ")
     );
-    Finding::on_definition(&ABOUT, severity, context)
+    let finding = Finding::on_definition(&ABOUT, severity, context)
         .of_table(name)
         .title(title)
-        .first("partitions_max", partitions)
-        .suggest(with_hash(table, context))
+        .first("partitions_max", partitions);
+    by_hash(finding, table, context)
 }
 
 const ABOUT: About = About {
@@ -63,8 +66,8 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.tasks (\n  done boolean, bucket int, id timeuuid, title text,\n  \
             PRIMARY KEY ((done, bucket), id)\n);\n\
             SELECT * FROM shop.tasks WHERE done = false AND bucket = ?;",
-    severity: "High up to 16 partitions, else medium.",
-    severities: &[Severity::Medium, Severity::High],
+    severity: "High up to 16 partitions, else medium. Info for a table with less than one request a second.",
+    severities: &[Severity::Info, Severity::Medium, Severity::High],
     thresholds: &[],
     needs: "The schema: partition key columns that are all boolean or tinyint.",
     source: "Cassandra documentation, data modelling: spread data evenly; cassandra.yaml `partition_size_warn_threshold`",

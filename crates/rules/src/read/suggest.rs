@@ -7,6 +7,7 @@
 mod bucket;
 mod bucketed;
 mod definition;
+mod divide;
 mod migration;
 mod reads;
 #[cfg(test)]
@@ -20,9 +21,10 @@ use cqlens_cql::{
 
 use crate::Context;
 use bucket::BucketColumn;
-pub(crate) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket, with_hash};
+pub(crate) use bucketed::{BucketSpan, BucketWidth};
 use cqlens_window::Pattern;
 use definition::kept;
+pub(crate) use divide::{Obstacle, against_hash, against_hours, by_bucket, by_hash, by_hour};
 use migration::Migration;
 pub(crate) use reads::{in_ranges, in_reverse, of_one_key};
 use reads::{is_served, query};

@@ -4,7 +4,7 @@ use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
     figures::{at_rate, is_steady, share},
 };
-use crate::{Cause, Context, read::suggest::with_hash, severity::Impact};
+use crate::{Cause, Context, read::suggest::by_hash, severity::Impact};
 use cqlens_cql::schema::{TableName, is_system};
 use cqlens_window::{HeavyEntry, Pattern, PatternId, TableTraffic, number};
 
@@ -91,7 +91,10 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
         .first("share_of_the_partition", hot.part)
         .first("partition", format!("#{:016x}", hot.key));
     let table = context.schema.table(&name.keyspace, &name.table);
-    found.push(finding.suggest(table.map_or_else(Vec::new, |table| with_hash(table, context))));
+    found.push(match table {
+        Some(table) => by_hash(finding, table, context),
+        None => finding,
+    });
 }
 
 const SHARE: Threshold = Threshold {
@@ -148,30 +151,31 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::testing::{amid, read, run_with};
-    use cqlens_cql::{footprint::PartitionClass, schema::Schema};
+    use crate::testing::{amid, run_with, write};
+    use cqlens_cql::{plan::StatementKind, schema::Schema};
 
     const SCHEMA: &str = "
         CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
         CREATE TABLE shop.groups (groupname text, username text, PRIMARY KEY (groupname, username));";
 
-    /// So many reads of one partition, and ten of each of `others`.
+    /// So many writes of one partition, and ten of each of `others`.
     fn found(hot: u64, others: u64) -> Vec<(Severity, String, Vec<String>)> {
-        let reads = hot + others * 10;
-        let cql = "SELECT username FROM shop.groups WHERE groupname = ?";
-        let mut window = amid([read(cql, &[], PartitionClass::Single, reads)]);
+        let writes = hot + others * 10;
+        let cql = "INSERT INTO shop.groups (groupname, username) VALUES (?, ?)";
+        let mut window = amid([write(cql, StatementKind::Insert, &[], writes)]);
         let name = TableName {
             keyspace: "shop".to_owned(),
             table: "groups".to_owned(),
         };
         let traffic = window.tables.entry(name).or_default();
+        traffic.writes = writes;
         let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for (partition, times) in [(1, hot)]
             .into_iter()
             .chain((2..2 + others).map(|other| (other, 10)))
         {
             traffic.distinct_partitions.insert(hash(partition));
-            (0..times).for_each(|_| traffic.top_partitions.read(hash(partition)));
+            (0..times).for_each(|_| traffic.top_partitions.write(hash(partition)));
         }
         let schema = Schema::from_cql(SCHEMA).unwrap();
         let findings = run_with(&HotPartition, &window, &schema).findings.into_iter();
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(*severity, Severity::Medium);
         assert_eq!(
             title,
-            "One of 31 partitions of `shop.groups` gets 75 % of its reads and writes: 900 reads, 15 a second"
+            "One of 31 partitions of `shop.groups` gets 75 % of its reads and writes: 900 writes, 15 a second"
         );
         assert!(
             cql[0].ends_with("PRIMARY KEY ((groupname, bucket), username)\n);"),

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Cause, Context,
     partition_size::PartitionSize,
-    read::suggest::{BucketSpan, BucketWidth, with_bucket},
+    read::suggest::{BucketSpan, BucketWidth, by_bucket},
     statement::{TableWrite, patterns},
 };
 use cqlens_cql::schema::{Table, TableName, is_system};
@@ -94,8 +94,8 @@ impl Subject<'_> {
         let width = self.width(growth.as_ref(), times, found);
         let mut finding = Finding::on_all(&ABOUT, severity, self.patterns(context), context)
             .of_table(self.name)
-            .title(title)
-            .suggest(with_bucket(self.table, width, context));
+            .title(title);
+        finding = by_bucket(finding, self.table, width, context);
         if let Some(mib) = on_disk {
             finding = finding.first("largest_partition_on_disk_mib", mib);
         }
@@ -179,9 +179,8 @@ impl Subject<'_> {
             .first("new_rows_error", rounded(growth.error))
             .first("new_rows", rounded(growth.rows))
             .first("partition", format!("#{:016x}", growth.partition))
-            .growing(line)
-            .suggest(with_bucket(self.table, width, context));
-        Some(finding)
+            .growing(line);
+        Some(by_bucket(finding, self.table, width, context))
     }
 
     /// The bucket that keeps a partition below half of the limits: a span of time, and, where rows do not come in its

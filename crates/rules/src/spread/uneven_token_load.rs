@@ -7,7 +7,7 @@ use super::{
     figures::{is_steady, often, share, user_patterns},
     hot_partition::Hot,
 };
-use crate::{Cause, Context, read::suggest::with_hash, severity::Impact};
+use crate::{Cause, Context, read::suggest::by_hash, severity::Impact};
 use cqlens_cql::schema::{TableName, is_system};
 use cqlens_window::{HeavyEntry, InRing, NodeLoad, RingLoad, TableTraffic, number};
 
@@ -165,9 +165,11 @@ fn of_popular(
     let table = context
         .schema
         .table(&popular.table.keyspace, &popular.table.table);
-    finding
-        .title(title)
-        .suggest(table.map_or_else(Vec::new, |table| with_hash(table, context)))
+    let finding = finding.title(title);
+    match table {
+        Some(table) => by_hash(finding, table, context),
+        None => finding,
+    }
 }
 
 fn name_of(data_center: &str) -> String {

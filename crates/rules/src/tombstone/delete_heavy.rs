@@ -10,6 +10,7 @@ use crate::{
     Unit,
     application::Patterns,
     figures::{is_steady, often, share},
+    read::suggest::{Obstacle, against_hours},
     severity::Impact,
     statement::{TableWrite, patterns, restricted},
 };
@@ -107,6 +108,10 @@ fn severity(
     if !enough || !is_steady(found, writes.inside, watch) {
         return None;
     }
+    let table = context.schema.table(&name.keyspace, &name.table);
+    if table.and_then(|table| against_hours(table, context)) == Some(Obstacle::FewRows) {
+        return Some(Severity::Info);
+    }
     let many = writes.share() >= found.threshold(&ABOUT, &MANY_SHARE);
     let each = if !is_steady(found, times(reads), watch) {
         return Some(Severity::Info);
@@ -179,16 +184,16 @@ fn finding(
         .into_iter()
         .chain(reports(&traffic.tombstones));
     // A batch may delete from several tables, this is of one.
-    Finding::on_all(&ABOUT, severity, writes.deleting, context)
+    let finding = Finding::on_all(&ABOUT, severity, writes.deleting, context)
         .of_table(name)
         .title(title)
-        .suggest(by_hour(name, context))
         .first("known_from", EvidenceValue::KnownFrom(known_from.collect()))
         .first("reads_with_tombstones_reported", observed)
         .first("reads_of_the_table", traffic.reads)
         .first("whole_partitions_deleted", writes.whole)
         .first("deletes", writes.inside)
-        .first("deletes_of_writes_share", share)
+        .first("deletes_of_writes_share", share);
+    by_hour(finding, name, context)
 }
 
 const SOME_SHARE: Threshold = Threshold {

@@ -8,14 +8,16 @@ mod time_window_misuse;
 mod tombstone_heavy_read;
 mod writers;
 
-use super::{Context, KnownFrom, read::suggest};
+use super::{Context, Finding, KnownFrom, read::suggest};
 use cqlens_cql::schema::TableName;
 use cqlens_window::Tombstones;
 
-/// A table like this one whose rows go as whole partitions.
-fn by_hour(name: &TableName, context: &Context<'_>) -> Vec<String> {
-    let table = context.schema.table(&name.keyspace, &name.table);
-    table.map_or_else(Vec::new, |table| suggest::by_hour(table, context))
+/// Suggests a table like this one whose rows go as whole partitions.
+fn by_hour(finding: Finding, name: &TableName, context: &Context<'_>) -> Finding {
+    match context.schema.table(&name.keyspace, &name.table) {
+        Some(table) => suggest::by_hour(finding, table, context),
+        None => finding,
+    }
 }
 
 /// How the server let it be known that reads passed tombstones: by itself, or where it was asked again.

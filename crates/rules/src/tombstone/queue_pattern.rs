@@ -229,10 +229,9 @@ fn finding(severity: Severity, name: &TableName, queue: QueueEvidence<'_>, conte
     );
     let mut patterns = queue.head_reads;
     patterns.extend(queue.deleting);
-    Finding::on_all(&ABOUT, severity, patterns, context)
+    let finding = Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)
         .title(title)
-        .suggest(by_hour(name, context))
         .first("known_from", EvidenceValue::KnownFrom(known_from))
         .first("reads_with_tombstones_reported", reported)
         .first("rows_of_head_reads_p50", empty.quantile(0.5))
@@ -240,7 +239,8 @@ fn finding(severity: Severity, name: &TableName, queue: QueueEvidence<'_>, conte
         .first("expiring", queue.expiring)
         .first("deletes", deletes)
         .first("appends", appends)
-        .first("deletes_of_appends_share", share(deletes, appends))
+        .first("deletes_of_appends_share", share(deletes, appends));
+    by_hour(finding, name, context)
 }
 
 const SOME_SHARE: Threshold = Threshold {

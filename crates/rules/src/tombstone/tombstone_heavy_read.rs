@@ -92,9 +92,11 @@ fn finding(
     // Other partitions have as many nulls and collections that are replaced.
     let removes_rows = writers.is_empty() || writers.iter().any(Writer::removes_rows);
     let divided = table_of(pattern).filter(|_| removes_rows);
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
-        .title(title(pattern))
-        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)));
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title(pattern));
+    let finding = match divided {
+        Some(name) => by_hour(finding, &name, context),
+        None => finding,
+    };
     let mut finding = writers::named_in(finding, writers)
         .first(
             "known_from",

@@ -75,7 +75,7 @@ pub(crate) struct BucketWidth {
 
 /// A table like this one whose partitions end with a span of time, where the rows of a partition are in the order of
 /// time; else with a hash that spreads them; and the way there. None where that needs a name that is taken.
-pub(crate) fn with_bucket(table: &Table, width: BucketWidth, context: &Context<'_>) -> Vec<String> {
+pub(super) fn with_bucket(table: &Table, width: BucketWidth, context: &Context<'_>) -> Vec<String> {
     let Some(first) = table.clustering().first() else {
         return Vec::new();
     };
@@ -93,7 +93,7 @@ pub(crate) fn with_bucket(table: &Table, width: BucketWidth, context: &Context<'
 
 /// A table like this one whose partitions are divided by a hash, also where rows are in the order of time: what is
 /// written now goes to all of them. None where that needs a name that is taken.
-pub(crate) fn with_hash(table: &Table, context: &Context<'_>) -> Vec<String> {
+pub(super) fn with_hash(table: &Table, context: &Context<'_>) -> Vec<String> {
     let first = table.clustering().first();
     let bucket = first.and_then(|first| BucketColumn::of_hash(table, &[first], &BucketNumber::unknown()));
     divided(table, bucket, context)
@@ -119,7 +119,7 @@ fn divided(table: &Table, bucket: Option<BucketColumn>, context: &Context<'_>) -
 
 /// A table like this one whose rows go hour by hour, as whole partitions; the way there, and how it is read and deleted
 /// from.
-pub(crate) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
+pub(super) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
     const HOUR: &str = "hour";
     let column = Column {
         name: HOUR.to_owned(),
