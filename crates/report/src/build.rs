@@ -18,7 +18,7 @@ use super::{
 };
 use chart::Thresholds;
 use cqlens_cql::{plan::StatementKind, schema::Schema};
-use cqlens_rules::{Context, Cost, Finding, Judgement, Problem, find};
+use cqlens_rules::{Context, Cost, Finding, Judgement, Problem, Severity, find};
 use cqlens_window::{Cluster, Distribution, Interval, Pattern, PatternId, Window, number};
 pub(super) use numbers::{latency, quantiles};
 use pattern::pattern_report;
@@ -263,7 +263,7 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
             table: first.table.clone(),
             title: first.title.clone(),
             what: words::what(&first.title, table.as_deref()),
-            fix: find(first.rule).map_or("See the advice", |rule| rule.about().fix_in_short),
+            fix: fix(problem.severity, first),
             executions: sent.iter().map(|pattern| pattern.count).sum(),
             observed_seconds: context.watched_seconds(sent.iter().copied()),
             applications: application::senders(all.into_values()),
@@ -275,6 +275,14 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
     };
     let problems = cqlens_rules::problems(findings, context);
     problems.into_iter().filter_map(report).collect()
+}
+
+/// What to do in a few words; nothing about what is only worth knowing.
+fn fix(severity: Severity, finding: &Finding) -> &'static str {
+    match severity {
+        Severity::Info => "",
+        _ => finding.fix_in_short,
+    }
 }
 
 fn finding_report(finding: Finding, window: &Window, thresholds: &Thresholds) -> FindingReport {

@@ -61,6 +61,17 @@ pub(super) fn capitalized(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
+/// As it stands inside a sentence: what is CQL keeps its capitals.
+pub(super) fn inside(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A rate in a column: `13/s`, `54/min`, `6.9/h`; `3 ×` where it was seen too rarely to speak of one.
 pub(super) fn rate(times: u64, in_seconds: f64) -> String {
     let Some(per_second) = number::per_second(times, in_seconds) else {
@@ -108,6 +119,18 @@ mod tests {
             ("`shop.orders` grows", "`shop.orders` grows"),
         ] {
             assert_eq!(said(title), line);
+        }
+    }
+
+    #[test]
+    fn inside_a_sentence_cql_keeps_its_capitals() {
+        for (fix, inside_of) in [
+            ("Always write with IF", "always write with IF"),
+            ("A table instead", "a table instead"),
+            ("LIMIT the read", "LIMIT the read"),
+            ("", ""),
+        ] {
+            assert_eq!(inside(fix), inside_of);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::WatchedTime};
-use cqlens_window::{OTHERS, Pattern, PatternId, is_client_address, number};
+use cqlens_window::{OTHERS, Pattern, PatternId, Window, is_client_address, number};
 
 /// Patterns with their ids.
 pub(super) type Patterns<'a> = Vec<(PatternId, &'a Pattern)>;
@@ -47,8 +47,19 @@ pub fn name(client: &str) -> &str {
     };
     let application = application.trim_end();
     match application.rsplit_once(' ') {
-        Some((rest, last)) if is_version(last) => rest,
-        _ => application,
+        Some((rest, last)) if is_version(last) => without_run(rest),
+        _ => without_run(application),
+    }
+}
+
+/// Without the number at its end that another run does not have: when it started, or its process.
+/// `Spark-Cassandra-Connector-local-1795918192237` is `Spark-Cassandra-Connector-local`.
+fn without_run(name: &str) -> &str {
+    const SHORTEST: usize = 5;
+    let before = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    match before.strip_suffix(['-', '_', '.', '@', ':']) {
+        Some(rest) if name.len() - before.len() >= SHORTEST && !rest.is_empty() => rest,
+        _ => name,
     }
 }
 
@@ -112,13 +123,40 @@ pub(super) fn finding(
     Finding::on_all(about, severity, patterns, context).about(application)
 }
 
-/// The application as the subject of a title.
-pub(super) fn subject(application: &str) -> String {
+/// The application as the subject of a title. One without a name goes by its driver, which nobody takes for a name here.
+pub(super) fn subject(application: &str, context: &Context<'_>) -> String {
     if application.is_empty() {
-        "A client".to_owned()
-    } else {
-        format!("`{application}`")
+        return "A client".to_owned();
     }
+    match context.unnamed(application) {
+        [] => format!("`{application}`"),
+        [client] => format!("An unnamed application ({client})"),
+        clients => format!(
+            "An unnamed application ({application}, {} clients)",
+            number::count(clients.len() as u64)
+        ),
+    }
+}
+
+/// The clients that do not say which application they are, below what stands for it.
+pub(super) fn unnamed(window: &Window) -> BTreeMap<String, Vec<String>> {
+    let mut applications: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for client in window.connections.keys() {
+        let Parts {
+            application: None,
+            driver: Some(driver),
+            address,
+            ..
+        } = parts(client)
+        else {
+            continue;
+        };
+        let client_in_words = [Some(driver), address].into_iter().flatten();
+        let client_in_words: Vec<_> = client_in_words.collect();
+        let of_application = applications.entry(name(client).to_owned()).or_default();
+        of_application.push(client_in_words.join(", "));
+    }
+    applications
 }
 
 /// The statements of a title: `12 statements on 3 tables`.
@@ -160,6 +198,9 @@ pub(super) fn sum(patterns: &[(PatternId, &Pattern)], of: impl Fn(&Pattern) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
+    use cqlens_cql::schema::Schema;
+    use cqlens_window::Cluster;
 
     #[test]
     fn an_application_has_the_same_name_on_every_machine_and_after_every_release() {
@@ -177,5 +218,46 @@ mod tests {
             "DataStax Python Driver"
         );
         assert_eq!(name("10.0.0.3"), "10.0.0.3");
+    }
+
+    #[test]
+    fn a_name_does_not_change_with_each_run() {
+        for (client, application) in [
+            (
+                "Spark-Cassandra-Connector-local-1795918192237 (DataStax Java Driver 4.18.1) 10.0.0.3",
+                "Spark-Cassandra-Connector-local",
+            ),
+            ("worker_31337 1.2 (gocql) 10.0.0.3", "worker"),
+            ("orders-2024 (gocql) 10.0.0.3", "orders-2024"),
+            ("12345678 (gocql) 10.0.0.3", "12345678"),
+        ] {
+            assert_eq!(name(client), application, "{client}");
+        }
+    }
+
+    #[test]
+    fn an_application_without_a_name_is_said_to_have_none() {
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let mut window = testing::window([]);
+        for client in [
+            "(DataStax Java Driver 3.10.2) 10.0.0.3",
+            "(gocql) 10.0.0.4",
+            "(gocql) 10.0.0.5",
+            "orders 1.2 (gocql) 10.0.0.6",
+        ] {
+            window.connections_mut(client);
+        }
+        let context = Context::new(&window, &schema, &cluster);
+        for (application, in_title) in [
+            (
+                "DataStax Java Driver",
+                "An unnamed application (DataStax Java Driver 3.10.2, 10.0.0.3)",
+            ),
+            ("gocql", "An unnamed application (gocql, 2 clients)"),
+            ("orders", "`orders`"),
+            ("", "A client"),
+        ] {
+            assert_eq!(subject(application, &context), in_title);
+        }
     }
 }

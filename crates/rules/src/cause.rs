@@ -18,6 +18,7 @@ impl Cause {
     pub(crate) const FAILURES: Self = Self("failures");
     pub(crate) const LARGE_READS: Self = Self("large reads");
     pub(crate) const NO_TABLE_FOR_THE_QUERY: Self = Self("no table for the query");
+    pub(crate) const SASI_INDEXES: Self = Self("SASI indexes");
     pub(crate) const SEVERAL_PARTITIONS_A_READ: Self = Self("several partitions a read");
     pub(crate) const TWO_STEPS: Self = Self("reads in two steps");
     pub(crate) const UNEVEN_PARTITIONS: Self = Self("uneven partitions");

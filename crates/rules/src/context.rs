@@ -13,6 +13,7 @@ use cqlens_cql::{
 };
 
 use super::{
+    application,
     by_table::PatternsByTable,
     cost::Cost,
     figures,
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub(super) by_table: PatternsByTable<'a>,
     /// What queries ask of tables, where suggestions were made.
     asked: OnceCell<BTreeMap<TableName, Rc<Asked>>>,
+    /// Clients of applications without a name, by what stands for it.
+    unnamed: OnceCell<BTreeMap<String, Vec<String>>>,
     /// How often a rule has looked at a pattern, a write or a table.
     steps: Cell<u64>,
 }
@@ -65,6 +68,7 @@ impl<'a> Context<'a> {
             statements: RefCell::default(),
             by_table: PatternsByTable::default(),
             asked: OnceCell::new(),
+            unnamed: OnceCell::new(),
             steps: Cell::new(0),
         };
         context.total = figures::user_patterns(&context)
@@ -168,6 +172,12 @@ impl<'a> Context<'a> {
         };
         let all = self.asked.get_or_init(|| suggest::asked(self));
         all.get(&name).map_or_else(Rc::default, Rc::clone)
+    }
+
+    /// The clients that go by this name because their application has none.
+    pub(super) fn unnamed(&self, application: &str) -> &[String] {
+        let all = self.unnamed.get_or_init(|| application::unnamed(self.window));
+        all.get(application).map_or(&[], Vec::as_slice)
     }
 
     /// Notes that a rule looks at so many patterns, writes or tables.

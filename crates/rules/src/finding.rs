@@ -46,6 +46,8 @@ pub struct Finding {
     pub evidence: Evidence,
     /// What to do. Names and CQL stand in backticks.
     pub advice: String,
+    /// The same in about three words.
+    pub fix_in_short: &'static str,
     /// CQL that would help, where it can be written.
     pub suggested_cql: Vec<String>,
     /// What to write instead, where there is no such CQL.
@@ -88,6 +90,7 @@ impl Finding {
             title: about.summary.to_owned(),
             evidence: common_evidence(pattern, context),
             advice: about.fix.to_owned(),
+            fix_in_short: about.fix_in_short,
             suggested_cql: Vec::new(),
             example: None,
             growth: None,
@@ -138,6 +141,7 @@ impl Finding {
             title: about.summary.to_owned(),
             evidence,
             advice: about.fix.to_owned(),
+            fix_in_short: about.fix_in_short,
             suggested_cql: Vec::new(),
             example: None,
             growth: None,
@@ -186,6 +190,13 @@ impl Finding {
     /// The same with this number put before all others.
     pub fn first(mut self, name: &'static str, value: impl Into<EvidenceValue>) -> Self {
         self.evidence.insert(0, (name, value.into()));
+        self
+    }
+
+    /// What to do in about three words, where that is not what the rule says in general.
+    #[must_use]
+    pub fn fix_in_short(mut self, words: &'static str) -> Self {
+        self.fix_in_short = words;
         self
     }
 

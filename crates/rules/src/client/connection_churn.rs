@@ -61,7 +61,7 @@ fn finding(severity: Severity, application: &str, opened: &Opened, context: &Con
     let per_connection = opened.requests as f64 / opened.opened.max(1) as f64;
     let title = format!(
         "{} opens {} in {}: a new one for every {} requests",
-        application::subject(application),
+        application::subject(application, context),
         number::plural(opened.opened, "connection", "connections"),
         number::seconds(context.watch_application(application).seconds()),
         number::decimal(per_connection)

@@ -61,7 +61,7 @@ fn finding(
     let most = most.map_or_else(String::new, |copies| format!(" {copies}"));
     let mut title = format!(
         "{} waits for all{most} replicas (consistency ALL): {}{}",
-        application::subject(application),
+        application::subject(application, context),
         application::on_tables(&patterns),
         often(times, application::watch(&patterns, context))
     );

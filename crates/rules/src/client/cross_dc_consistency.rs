@@ -115,7 +115,7 @@ fn finding(
     };
     let title = format!(
         "{} {how} ({}): {}{}",
-        application::subject(application),
+        application::subject(application, context),
         levels(&patterns),
         application::on_tables(&patterns),
         often(counted, application::watch(&patterns, context))

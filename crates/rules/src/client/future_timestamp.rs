@@ -1,7 +1,12 @@
 //! Writes whose timestamp is not the time at which they are written.
 
+use std::collections::BTreeSet;
+
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
-use crate::{Context, Finding, Rule, example::write_time, figures::often, severity::Impact};
+use crate::{
+    Context, Finding, Rule, example::write_time, figures::often, severity::Impact, statement::modifications,
+};
+use cqlens_cql::schema::TableName;
 use cqlens_window::{Pattern, WriteTimes, number};
 
 pub(crate) struct FutureTimestamp;
@@ -15,20 +20,121 @@ impl Rule for FutureTimestamp {
         let odd = |pattern: &Pattern| pattern.write_times.ahead + pattern.write_times.other_units > 0;
         let writes = user_statements(context).filter(|(_, pattern)| odd(pattern));
         for (application, patterns) in by_application(writes) {
-            let other_units = application::sum(&patterns, |pattern| pattern.write_times.other_units);
-            let far = found.threshold(&ABOUT, &FAR_AHEAD) * 1e6;
-            let each = if other_units > 0 || most_ahead(&patterns) as f64 >= far {
-                Severity::High
-            } else {
-                Severity::Medium
-            };
-            let times = application::sum(&patterns, |pattern| {
-                pattern.write_times.ahead + pattern.write_times.other_units
-            });
-            let severity = context.severity(found, &Impact::beside_cost(each, times));
-            found.push(finding(severity, other_units, (&application, patterns), context));
+            let (wrong_unit, ahead): (Patterns<'_>, _) = patterns
+                .into_iter()
+                .partition(|(_, pattern)| pattern.write_times.other_units > 0);
+            if !wrong_unit.is_empty() {
+                found.push(of_unit(found, (&application, wrong_unit), context));
+            }
+            if !ahead.is_empty() {
+                found.push(of_clocks(found, (&application, ahead), context));
+            }
         }
     }
+}
+
+/// A finding on timestamps in another unit: high where microseconds meet them in one table, since one of the two then
+/// wins for good.
+fn of_unit(
+    found: &Findings<'_>,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    let other_units = application::sum(&patterns, |pattern| pattern.write_times.other_units);
+    let stated = application::sum(&patterns, |pattern| pattern.write_times.stated);
+    let tables = written_tables(&patterns, context);
+    let mixed = tables
+        .iter()
+        .filter(|table| has_microseconds(table, context))
+        .count() as u64;
+    let each = match mixed {
+        0 => Severity::Medium,
+        _ => Severity::High,
+    };
+    let severity = context.severity(found, &Impact::beside_cost(each, other_units));
+    let (to, meets) = match tables.iter().collect::<Vec<_>>()[..] {
+        [table] if mixed > 0 => (
+            format!("`{table}`"),
+            "; it is also written in microseconds".to_owned(),
+        ),
+        _ if mixed > 0 => (
+            number::plural(tables.len() as u64, "table", "tables"),
+            format!("; {} of them also get microseconds", number::count(mixed)),
+        ),
+        [table] => (format!("`{table}`"), String::new()),
+        [] => (application::tables(&patterns), String::new()),
+        _ => (number::plural(tables.len() as u64, "table", "tables"), String::new()),
+    };
+    let title = format!(
+        "{} writes to {} with timestamps that are not in microseconds{}{meets}",
+        application::subject(application, context),
+        to,
+        often(other_units, application::watch(&patterns, context))
+    );
+    let finding = application::finding(&ABOUT, severity, (application, patterns), context)
+        .title(title)
+        .fix_in_short("One unit of timestamps")
+        .first("with_using_timestamp", stated)
+        .first("tables_with_both_units", mixed)
+        .first("not_microseconds", other_units);
+    match mixed {
+        0 => finding.advice(ONE_UNIT),
+        _ => finding.advice(TWO_UNITS),
+    }
+}
+
+/// The tables that these statements write, those inside batches included.
+fn written_tables(patterns: &Patterns<'_>, context: &Context<'_>) -> BTreeSet<TableName> {
+    let mut tables = BTreeSet::new();
+    for (id, pattern) in patterns {
+        let Some(statement) = context.statement(*id) else {
+            continue;
+        };
+        for write in modifications(&statement) {
+            let name = write.table();
+            if let Some(keyspace) = name.keyspace_or(pattern.head.keyspace.as_deref()) {
+                tables.insert(TableName {
+                    keyspace: keyspace.to_owned(),
+                    table: name.name.as_str().to_owned(),
+                });
+            }
+        }
+    }
+    tables
+}
+
+/// Whether a table gets writes whose timestamps are not in another unit.
+fn has_microseconds(table: &TableName, context: &Context<'_>) -> bool {
+    let mut writes = context.writes_to(table).iter();
+    writes.any(|write| write.pattern.write_times.other_units < write.pattern.count)
+}
+
+/// A finding on timestamps in the future.
+fn of_clocks(
+    found: &Findings<'_>,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    let ahead = application::sum(&patterns, |pattern| pattern.write_times.ahead);
+    let stated = application::sum(&patterns, |pattern| pattern.write_times.stated);
+    let most = most_ahead(&patterns);
+    let each = match most as f64 >= found.threshold(&ABOUT, &FAR_AHEAD) * 1e6 {
+        true => Severity::High,
+        false => Severity::Medium,
+    };
+    let severity = context.severity(found, &Impact::beside_cost(each, ahead));
+    let title = format!(
+        "{} writes to {} with timestamps up to {} in the future{}",
+        application::subject(application, context),
+        application::tables(&patterns),
+        number::seconds(most as f64 / 1e6),
+        often(ahead, application::watch(&patterns, context))
+    );
+    application::finding(&ABOUT, severity, (application, patterns), context)
+        .title(title)
+        .first("with_using_timestamp", stated)
+        .first("most_ahead_us", most)
+        .first("ahead", ahead)
 }
 
 fn most_ahead(patterns: &Patterns<'_>) -> u64 {
@@ -38,35 +144,17 @@ fn most_ahead(patterns: &Patterns<'_>) -> u64 {
     most.max().unwrap_or_default()
 }
 
-fn finding(
-    severity: Severity,
-    other_units: u64,
-    (application, patterns): (&str, Patterns<'_>),
-    context: &Context<'_>,
-) -> Finding {
-    let ahead = application::sum(&patterns, |pattern| pattern.write_times.ahead);
-    let stated = application::sum(&patterns, |pattern| pattern.write_times.stated);
-    let (subject, tables) = (application::subject(application), application::tables(&patterns));
-    let most = most_ahead(&patterns);
-    let title = if other_units > 0 {
-        format!(
-            "{subject} writes to {tables} with timestamps that are not in microseconds{}",
-            often(other_units, application::watch(&patterns, context))
-        )
-    } else {
-        format!(
-            "{subject} writes to {tables} with timestamps up to {} in the future{}",
-            number::seconds(most as f64 / 1e6),
-            often(ahead, application::watch(&patterns, context))
-        )
-    };
-    application::finding(&ABOUT, severity, (application, patterns), context)
-        .title(title)
-        .first("with_using_timestamp", stated)
-        .first("not_microseconds", other_units)
-        .first("most_ahead_us", most)
-        .first("ahead", ahead)
-}
+/// Where all writers use the same unit.
+const ONE_UNIT: &str = "\
+    Do not mix units: nothing is lost while all writers use the same one, but a single write or delete in \
+    microseconds, from cqlsh, Spark or a migration, hides all later writes to its cells. Until the unit is \
+    changed in all writers at once, never back, give every tool `USING TIMESTAMP` in the writers' unit.";
+
+/// Where two units meet in one table.
+const TWO_UNITS: &str = "\
+    Use one unit, microseconds since 1970, in all writers of a table: change the timestamp generator of the \
+    driver, or leave out `USING TIMESTAMP`. Of two values, the one in the smaller unit wins for good, \
+    whichever was written last: compare `WRITETIME` of the rows, and write those that lost again.";
 
 const FAR_AHEAD: Threshold = Threshold {
     name: "far_ahead_seconds",
@@ -92,8 +180,8 @@ const ABOUT: About = About {
     before: "-- milliseconds\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1795000000000;",
     after: "-- the server or the driver sets the time\nINSERT INTO shop.orders (id, total) VALUES (?, ?);",
     severity: "\
-        High from `far_ahead_seconds` or in another unit, else medium: synchronised clocks do not differ by \
-        more than a second. Cost does not matter, because writes are lost; one step less for a few writes.",
+        High from `far_ahead_seconds`, or if a table gets timestamps of two units, else medium: synchronised \
+        clocks do not differ by more than a second, and one unit loses nothing as long as all writers use it. Cost does not matter, because writes are lost; one step less for a few writes.",
     severities: &[Severity::Medium, Severity::High],
     thresholds: &[FAR_AHEAD],
     needs: "The timestamps of requests or of `USING TIMESTAMP`, compared with the clock of cqlens.",
@@ -122,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_future_is_medium_and_far_ahead_or_in_other_units_high() {
+    fn the_future_is_medium_and_far_ahead_high_and_one_unit_is_medium() {
         let ahead = |most_ahead_us| WriteTimes {
             ahead: 60,
             most_ahead_us,
@@ -144,11 +232,38 @@ mod tests {
         assert_eq!(
             found(other_units),
             [(
-                Severity::High,
+                Severity::Medium,
                 "A client writes to `shop.orders` with timestamps that are not in microseconds, 1 a minute"
                     .to_owned()
             )]
         );
+    }
+
+    #[test]
+    fn two_units_in_one_table_are_high() {
+        let mut of_unit = write(
+            "INSERT INTO shop.orders (id, total) VALUES (?, ?)",
+            StatementKind::Insert,
+            &[],
+            60,
+        );
+        of_unit.write_times.other_units = 60;
+        let delete = write(
+            "DELETE FROM shop.orders WHERE id = ?",
+            StatementKind::Delete,
+            &[],
+            1,
+        );
+        let findings = run(&FutureTimestamp, &window([of_unit, delete])).findings;
+        assert_eq!(findings[0].severity, Severity::High);
+        assert!(
+            findings[0]
+                .title
+                .ends_with("; it is also written in microseconds"),
+            "{}",
+            findings[0].title
+        );
+        assert_eq!(findings[0].advice, TWO_UNITS);
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn by_application<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Open> {
 fn finding(severity: Severity, application: &str, open: &Open, context: &Context<'_>) -> Finding {
     let title = format!(
         "{} keeps {} open from one client to one node ({})",
-        application::subject(application),
+        application::subject(application, context),
         number::plural(open.most_of_a_client, "connection", "connections"),
         open.node
     );

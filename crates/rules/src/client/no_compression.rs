@@ -47,7 +47,7 @@ fn finding(
     let whole = rate as u64;
     let title = format!(
         "{} receives {} a second without compression, {} per response",
-        application::subject(application),
+        application::subject(application, context),
         bytes(whole),
         bytes(each)
     );

@@ -25,7 +25,7 @@ impl Rule for OldDriver {
         for ((application, driver), clients) in users {
             let title = format!(
                 "{} uses {driver}, a series that is no longer developed: {}",
-                application::subject(application),
+                application::subject(application, context),
                 number::plural(clients.len() as u64, "client", "clients")
             );
             let finding = Finding::on_definition(&ABOUT, Severity::Info, context)
@@ -33,7 +33,9 @@ impl Rule for OldDriver {
                 .title(title)
                 .first("clients", clients.len() as u64);
             found.push(match successor(driver) {
-                Some(Successor::Driver(name)) => finding.first("successor_driver", name),
+                Some(Successor::Driver(name)) => finding
+                    .advice(format!("Plan the upgrade to {name}: {}", upgrade(&name)))
+                    .first("successor_driver", name),
                 Some(Successor::None) | None => {
                     finding.first("has_successor", false).advice(WITHOUT_SUCCESSOR)
                 }
@@ -61,6 +63,17 @@ enum Successor {
 const WITHOUT_SUCCESSOR: &str = "\
     This driver is no longer maintained and has no successor. Plan to move the code that reads and writes \
     Cassandra to a language with a maintained driver, or behind a service written in one.";
+
+/// What moving to a driver takes.
+fn upgrade(successor: &str) -> &'static str {
+    if successor.starts_with("Java") {
+        "it has a new API, so that moving to it is a project of its own."
+    } else if successor.contains("gocql") {
+        "the module has another path and major version, and a few interfaces have changed."
+    } else {
+        "for most programs it is a version bump."
+    }
+}
 
 /// What replaces a driver with its version; nothing where its series is developed, or where it is not known.
 fn successor(driver: &str) -> Option<Successor> {
@@ -100,9 +113,7 @@ const ABOUT: About = About {
         Only current series get protocol version 5, new types such as vectors, and fixes to reconnection and \
         token awareness. The Java driver 3 and the drivers for DataStax Enterprise get fixes for serious \
         faults at most.",
-    fix: "\
-        Plan the upgrade: the Java driver 4 has a new API, so that moving to it is a project of its own; for \
-        most other drivers it is a version bump.",
+    fix: "Plan the upgrade: it may come with a new API, so that moving to it is a project of its own.",
     fix_in_short: "Upgrade the driver",
     before: "-- DataStax Java Driver 3.11\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",

@@ -25,7 +25,7 @@ impl Rule for OldProtocol {
         for (application, old) in applications.into_iter().filter(|(_, old)| *old > 0) {
             let title = format!(
                 "{} uses protocol version 3: {}",
-                application::subject(&application),
+                application::subject(&application, context),
                 number::plural(old, "connection", "connections")
             );
             let finding = Finding::on_definition(&ABOUT, Severity::Low, context)

@@ -69,7 +69,7 @@ fn finding(
     let forgotten = application::sum(&patterns, forgotten);
     let executions = application::sum(&patterns, |pattern| pattern.prepared);
     let per_prepare = executions as f64 / again.max(forgotten).max(1) as f64;
-    let subject = application::subject(application);
+    let subject = application::subject(application, context);
     let on = application::on_tables(&patterns);
     let watch = application::watch(&patterns, context);
     let finding = application::finding(&ABOUT, severity, (application, patterns), context)

@@ -61,7 +61,7 @@ fn finding(
     (application, patterns): (&str, Patterns<'_>),
     context: &Context<'_>,
 ) -> Finding {
-    let subject = application::subject(application);
+    let subject = application::subject(application, context);
     let title = if retried > 0 && retried >= twice {
         format!(
             "{subject} sends {} of its requests again after errors{}",

@@ -52,7 +52,7 @@ fn finding(
     };
     let title = format!(
         "{} keeps sending `{what}`{others}: {}{}",
-        application::subject(application),
+        application::subject(application, context),
         number::plural(times, "time", "times"),
         often(times, application::watch(&patterns, context))
     );

@@ -119,7 +119,7 @@ fn finding(
     let share = share(all, application::sum(&patterns, |pattern| pattern.count));
     let title = format!(
         "{} gets errors on {}: {}, {}{}",
-        application::subject(application),
+        application::subject(application, context),
         application::on_tables(&patterns),
         names(&patterns),
         number::percent(share),

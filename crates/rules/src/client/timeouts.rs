@@ -47,7 +47,7 @@ fn finding(
     let executions = application::sum(&patterns, |pattern| pattern.count);
     let title = format!(
         "{} runs into timeouts: {} of {} of {}{}",
-        application::subject(application),
+        application::subject(application, context),
         number::count(times),
         number::plural(executions, "execution", "executions"),
         application::on_tables(&patterns),

@@ -36,7 +36,7 @@ fn finding(
     let executions = application::sum(&patterns, |pattern| pattern.count);
     let title = format!(
         "{} traces {} of {}{}",
-        application::subject(application),
+        application::subject(application, context),
         number::percent(share(times, executions)),
         application::on_tables(&patterns),
         often(times, application::watch(&patterns, context))

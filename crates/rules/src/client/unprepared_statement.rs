@@ -42,7 +42,7 @@ fn finding(
     let share = share(times, executions);
     let title = format!(
         "{} sends {} as text, not prepared: {} of the executions{}",
-        application::subject(application),
+        application::subject(application, context),
         application::on_tables(&patterns),
         number::percent(share),
         often(times, application::watch(&patterns, context))

@@ -76,7 +76,7 @@ fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> 
     };
     let title = format!(
         "{} sends `SELECT *`: {}{}{weight}",
-        application::subject(application),
+        application::subject(application, context),
         application::on_tables(&patterns),
         often(times, application::watch(&patterns, context))
     );

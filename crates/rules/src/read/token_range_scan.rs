@@ -66,7 +66,7 @@ fn finding(
         .map_or_else(String::new, |(_, pattern)| table(pattern));
     let mut title = format!(
         "{} walks token ranges of {name}{}",
-        application::subject(application),
+        application::subject(application, context),
         often(times, application::watch(&patterns, context))
     );
     let cover = ranges.cover.share();

@@ -22,7 +22,7 @@ impl Several<'_> {
         let times: u64 = self.sets.iter().map(|(_, times)| times).sum();
         let title = format!(
             "{} writes the same values to {} sets of tables {}{}",
-            application::subject(senders),
+            application::subject(senders, context),
             number::count(self.sets.len() as u64),
             self.how,
             often(times, application::watch(&self.patterns, context))

@@ -75,8 +75,7 @@ fn by_element(pattern: &Pattern, columns: &[String], schema: &Schema) -> Vec<Str
     };
     let of_column = |column: &String| match table.column(column).map(|column| &column.data_type) {
         Some(DataType::Set(_) | DataType::Map(..)) => vec![change(column, '+'), change(column, '-')],
-        // To take something out of a list it has to be read first.
-        Some(DataType::List(_)) => vec![change(column, '+')],
+        // An append to a list that is sent twice is there twice, and to remove an element the list is read first.
         _ => Vec::new(),
     };
     let changes: Vec<_> = columns.iter().flat_map(of_column).collect();
@@ -163,9 +162,19 @@ fn finding(
         often(pattern.count, context.watch(pattern))
     );
     let tombstones = pattern.count.saturating_mul(columns.len() as u64);
-    Finding::on(&ABOUT, severity, (id, pattern), context)
-        .title(title)
-        .suggest(by_element(pattern, columns, context.schema))
+    let changes = match pattern.head.kind {
+        // The elements of a new row are not known before.
+        StatementKind::Insert => Vec::new(),
+        _ => by_element(pattern, columns, context.schema),
+    };
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    let finding = match changes.is_empty() {
+        true => finding
+            .advice(WITHOUT_ELEMENTS)
+            .fix_in_short("Freeze the collection"),
+        false => finding.suggest(changes),
+    };
+    finding
         .first("known_from", EvidenceValue::KnownFrom(vec![KnownFrom::Writes]))
         .first("tombstones_written", tombstones)
         .first("collection_columns", EvidenceValue::Names(columns.to_vec()))
@@ -177,6 +186,12 @@ const OVERWRITTEN_SHARE: Threshold = Threshold {
     default: 0.5,
     origin: "cqlens default: most of them replace a row, and the tombstone deletes existing elements",
 };
+
+/// Where single elements cannot be changed instead.
+const WITHOUT_ELEMENTS: &str = "\
+    Declare the collection `frozen<…>` if it is always written as a whole: a new column, since the type of a \
+    column cannot be changed. Leave it out of writes that do not set it; an empty collection is written as a \
+    tombstone, too.";
 
 const ABOUT: About = About {
     id: "collection-overwrite",
@@ -274,12 +289,27 @@ mod tests {
         };
         assert_eq!(found(50).severity, Severity::Low);
         assert_eq!(found(51).severity, Severity::Info);
+        assert_eq!(found(50).suggested_cql, Vec::<String>::new());
+        assert_eq!(found(50).advice, WITHOUT_ELEMENTS);
+    }
+
+    #[test]
+    fn elements_of_sets_are_changed_in_place_and_those_of_lists_are_not() {
+        let cql = |column: &str| {
+            let update = format!("UPDATE shop.users SET {column} = ? WHERE id = ?");
+            findings(&update, 100).remove(0).suggested_cql
+        };
         assert_eq!(
-            found(50).suggested_cql,
+            cql("tags"),
             [
                 "-- add new elements, remove old ones\nUPDATE shop.users SET tags = tags + ? WHERE id = \
                  ?;\nUPDATE shop.users SET tags = tags - ? WHERE id = ?;"
             ]
+        );
+        assert_eq!(
+            cql("logins"),
+            Vec::<String>::new(),
+            "an append that is sent twice is there twice"
         );
     }
 
