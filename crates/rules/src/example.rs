@@ -1,5 +1,4 @@
-//! What to write instead of a statement, where no definition would help: the finding's own statement, else the example of
-//! its rule.
+//! What to write instead of a statement, where no definition would help.
 
 pub(crate) mod batch;
 pub(crate) mod level;
@@ -19,39 +18,26 @@ pub struct Example {
     pub before: String,
     /// What to write instead.
     pub after: String,
-    /// Whether it speaks of the finding's own statement; else of tables that are invented.
+    /// True: it is of the finding's own statement.
     pub own_statement: bool,
 }
 
 impl Example {
     /// The words before `before`, and those before `after`.
     pub fn words(&self) -> (&'static str, &'static str) {
-        match self.own_statement {
-            true => ("Instead of", "Write"),
-            false => ("For example, instead of", "Write"),
-        }
+        ("Instead of", "Write")
     }
 }
 
-/// Gives findings without CQL of their own an example: of their statement where that can be written, else that of
-/// their rule, as far as they matter.
+/// Shows findings that matter, and have no CQL, how their own statement is written better. Invented tables are for the pages
+/// of rules.
 pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
-    for finding in findings
-        .iter_mut()
-        .filter(|finding| finding.suggested_cql.is_empty())
-    {
-        let own = of_statement(finding, context).filter(|_| finding.severity >= Severity::Low);
-        finding.example = own.or_else(|| of_rule(finding).filter(|_| finding.severity >= Severity::Medium));
+    let bare = |finding: &&mut Finding| {
+        finding.suggested_cql.is_empty() && finding.program.is_none() && finding.severity >= Severity::Low
+    };
+    for finding in findings.iter_mut().filter(bare) {
+        finding.example = of_statement(finding, context);
     }
-}
-
-fn of_rule(finding: &Finding) -> Option<Example> {
-    let about = find(finding.rule)?.about();
-    Some(Example {
-        before: about.before.to_owned(),
-        after: about.after.to_owned(),
-        own_statement: false,
-    })
 }
 
 /// Statements of a finding as they are, and what to write instead; the costliest is the first. None where that cannot be written.
@@ -85,14 +71,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        RULES, Settings, check,
+        Settings, check,
         testing::{amid, batch, read, window, write},
     };
     use cqlens_cql::{
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
         schema::Schema,
-        syntax,
     };
     use cqlens_window::{Cluster, Window};
 
@@ -190,29 +175,6 @@ mod tests {
         }
     }
 
-    /// Whether there is a statement in it, or a command line where the rule is of one.
-    fn says_something(text: &str) -> bool {
-        let mut statements = syntax::statements(text);
-        statements.any(|(_, statement)| statement.is_ok())
-    }
-
-    #[test]
-    fn every_rule_that_may_be_grave_has_a_statement_before_and_after() {
-        let window = window([]);
-        let (schema, cluster) = (Schema::default(), Cluster::default());
-        let context = Context::new(&window, &schema, &cluster);
-        for rule in RULES {
-            let mut grave = [Finding::on_definition(rule.about(), Severity::High, &context)];
-            put(&mut grave, &context);
-            let [finding] = grave;
-            let example = finding.example.unwrap();
-            let (before, after) = (&example.before, &example.after);
-            assert_ne!(before, after, "{}", finding.rule);
-            assert!(says_something(before), "{}: {before}", finding.rule);
-            assert!(says_something(after), "{}: {after}", finding.rule);
-        }
-    }
-
     #[test]
     fn an_unlogged_batch_becomes_its_statements() {
         let mut pattern = batch(&[Flag::UnloggedBatch], 30, 90_000);
@@ -228,13 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn what_only_its_rule_can_show_is_an_example_and_no_suggestion() {
+    fn invented_tables_are_left_to_the_pages_of_rules() {
         let cql = "SELECT total FROM shop.nowhere WHERE status = ? ALLOW FILTERING";
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
         let window = amid([read(cql, &flags, PartitionClass::Scan, 90_000)]);
-        let (is_bare, example) = of_rule(&window, "allow-filtering");
-        let example = example.unwrap();
-        assert!(is_bare && !example.own_statement);
-        assert!(example.before.contains("ALLOW FILTERING"));
+        assert_eq!(of_rule(&window, "allow-filtering"), (true, None));
     }
 }

@@ -48,6 +48,8 @@ pub struct Finding {
     pub advice: String,
     /// The same in about three words.
     pub fix_in_short: &'static str,
+    /// The program that sends its statements, if it is a known one, whose CQL its users cannot change.
+    pub program: Option<&'static str>,
     /// CQL that would help, where it can be written.
     pub suggested_cql: Vec<String>,
     /// What to write instead, where there is no such CQL.
@@ -91,6 +93,7 @@ impl Finding {
             evidence: common_evidence(pattern, context),
             advice: about.fix.to_owned(),
             fix_in_short: about.fix_in_short,
+            program: None,
             suggested_cql: Vec::new(),
             example: None,
             growth: None,
@@ -142,6 +145,7 @@ impl Finding {
             evidence,
             advice: about.fix.to_owned(),
             fix_in_short: about.fix_in_short,
+            program: None,
             suggested_cql: Vec::new(),
             example: None,
             growth: None,

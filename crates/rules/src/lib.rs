@@ -26,6 +26,7 @@ mod model;
 mod partition_growth;
 mod partition_size;
 mod problem;
+mod program;
 mod quantity;
 mod read;
 mod sequence;
@@ -293,6 +294,7 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     let mut judgement = found.unwritten(context);
     judgement.findings = fold::together(judgement.findings, context, settings);
     finding::rank(&mut judgement.findings, context);
+    program::advise(&mut judgement.findings, context);
     judgement.unwritten = wish::fulfil(&mut judgement.findings, context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.off = switched_off(settings);

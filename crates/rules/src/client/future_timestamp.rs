@@ -63,7 +63,10 @@ fn of_unit(
         ),
         [table] => (format!("`{table}`"), String::new()),
         [] => (application::tables(&patterns), String::new()),
-        _ => (number::plural(tables.len() as u64, "table", "tables"), String::new()),
+        _ => (
+            number::plural(tables.len() as u64, "table", "tables"),
+            String::new(),
+        ),
     };
     let title = format!(
         "{} writes to {} with timestamps that are not in microseconds{}{meets}",
