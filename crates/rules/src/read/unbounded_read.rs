@@ -5,7 +5,10 @@ use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::definition};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
-    syntax::ast::{Body, RelationOperator, Select},
+    syntax::{
+        self,
+        ast::{Body, RelationOperator, Select},
+    },
 };
 use cqlens_window::{Pattern, PatternId, number};
 
@@ -138,6 +141,16 @@ const HIGH_ROWS: Threshold = Threshold {
         ScyllaDB's `compaction_rows_count_warning_threshold`, above which it calls a partition large: 100000",
 };
 
+/// The read with a limit, at its end where nothing may follow that.
+fn with_limit(pattern: &Pattern) -> Option<(String, String)> {
+    let cql = &pattern.head.cql;
+    let limited = format!("{cql} LIMIT ?");
+    syntax::parse(&limited).is_ok().then(|| {
+        let after = "-- as many rows as are shown; the next ones begin behind the last row";
+        (format!("{cql};"), format!("{after}\n{limited};"))
+    })
+}
+
 const ABOUT: About = About {
     id: "unbounded-read",
     group: "read shape",
@@ -175,7 +188,7 @@ const ABOUT: About = About {
             (Severity::Low, LOW_ROWS),
         ],
     }),
-    rewrite: None,
+    rewrite: Some(|patterns, _| with_limit(patterns.first()?)),
 };
 
 #[cfg(test)]
