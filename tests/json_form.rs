@@ -101,11 +101,15 @@ fn findings_of_the_linter_are_what_their_schema_says() {
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int) WITH gc_grace_seconds = 0;";
     let queries = "SELECT v FROM shop.kv WHERE v = 1 ALLOW FILTERING; SELECT nothing FROM shop.kv; SELEKT 1;
         UPDATE shop.kv SET v = 2 WHERE k = 1; SELECT * FROM elsewhere.t WHERE a = 1;";
+    let inserts: String = (0..60)
+        .map(|k| format!("INSERT INTO shop.kv (k, v) VALUES ({k}, 1);"))
+        .collect();
+    let batch = format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH;");
     let explain = ["explain", "--format", "json"];
     let records = [&explain[..], &["--json"]].concat();
     let mut findings = Vec::new();
     for (arguments, input) in [
-        (&explain[..], &*format!("{schema}\n{queries}")),
+        (&explain[..], &*format!("{schema}\n{queries}{batch}")),
         (&explain, queries),
         (&explain, ""),
         (

@@ -332,7 +332,7 @@ fn untimed(title: &str) -> String {
     let is_rate = |part: &str| {
         let mut units = ["second", "minute", "hour", "day"].iter();
         units.any(|unit| part.trim_end().ends_with(&format!(" a {unit}")) || part.ends_with(" an hour"))
-            || part.contains("times as long")
+            || part.contains("times that of plain writes")
     };
     let untimed = title.split([',', ';']).filter_map(|part| {
         let counted = match part.rsplit_once(" in ") {

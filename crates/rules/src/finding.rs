@@ -119,6 +119,8 @@ impl Finding {
             let by_cost = right.time_us.cmp(&left.time_us).then(right.work.cmp(&left.work));
             by_cost.then(left_id.cmp(right_id))
         });
+        // A batch that writes several things is named for each of them, and was executed once.
+        patterns.dedup_by_key(|(id, _)| *id);
         let same = |name: fn(&Pattern) -> &Option<String>| {
             let first = patterns.first().and_then(|(_, pattern)| name(pattern).clone());
             let all = patterns.iter().all(|(_, pattern)| *name(pattern) == first);

@@ -90,8 +90,12 @@ impl TableWrite<'_> {
         matches!(self.modification, Modification::Update(_))
     }
 
-    /// Whether it has a condition.
+    /// Whether it is written under a condition: its own, or one of the same batch, which is one Paxos round as a whole.
     pub(super) fn is_conditional(&self) -> bool {
+        self.pattern.is(Flag::Lwt) || self.has_condition()
+    }
+
+    fn has_condition(&self) -> bool {
         match &self.modification {
             Modification::Insert(insert) => insert.if_not_exists,
             Modification::Update(update) => update.condition.is_some(),

@@ -326,6 +326,30 @@ fn nulls_are_counted_in_texts_by_name_and_in_batches() {
 }
 
 #[test]
+fn a_null_of_a_condition_writes_nothing() {
+    let one = 1_i32.to_be_bytes();
+    let update = |values: [Value<'_>; 4]| {
+        let values = ValuesBuf::positional(values).unwrap();
+        let mut observed = Observed::new();
+        observed.pass(&Request::Query(Query {
+            query: "UPDATE s.t SET v = ?, w = ? WHERE k = ? IF v = ?",
+            parameters: QueryParameters {
+                values: values.values(),
+                ..QueryParameters::new(Consistency::One)
+            },
+        }));
+        observed.pattern().nulls
+    };
+    let [value, null] = [Value::Bytes(&one), Value::Null];
+    assert_eq!(update([value, value, value, null]).executions, 0);
+    let both = update([value, null, value, null]);
+    assert_eq!(
+        (both.executions, both.by_column),
+        (1, [("w".to_owned(), 1)].into())
+    );
+}
+
+#[test]
 fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches() {
     let collection = |said: i32, items: i32| {
         let numbers = [said].into_iter();

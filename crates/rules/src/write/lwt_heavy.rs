@@ -7,8 +7,9 @@ use crate::{
     Cause, Context, Finding, Quantity, Rule, Unit, application, error_code,
     figures::{often, share, table, user_patterns},
     severity::Impact,
+    statement::modifications,
 };
-use cqlens_cql::plan::Flag;
+use cqlens_cql::{plan::Flag, syntax::ast::Modification};
 use cqlens_window::{Distribution, Pattern, PatternId, number};
 
 pub(crate) struct LwtHeavy;
@@ -120,14 +121,20 @@ fn finding(
         often(writes.conditional_count, context.watch_application(application))
     );
     if !conditional.is_empty() && !plain.is_empty() {
-        let times = conditional.mean() / plain.mean().max(1.0);
+        // Waiting in queues is in the mean of both.
+        let [with, without] = [conditional, plain].map(|latency| latency.quantile(0.5).max(1));
         title += &format!(
-            "; they take {} times as long as the others",
-            number::decimal(times)
+            "; their median is {}, {} times that of plain writes",
+            number::micros(with),
+            number::decimal(with as f64 / without as f64)
         );
     }
+    let use_of = Use::of(&writes.conditional, context);
     let on = (application, writes.conditional);
     let mut finding = application::finding(&ABOUT, severity, on, context).title(title);
+    if let Some((advice, in_short)) = use_of.advice() {
+        finding = finding.advice(advice).fix_in_short(in_short);
+    }
     for (p50, p99, latency) in [
         ("plain_latency_p50_us", "plain_latency_p99_us", plain),
         (
@@ -168,6 +175,58 @@ fn finding(
         .first("conditional_writes", writes.conditional_count)
         .first("conditional_share", conditional_share)
 }
+
+/// What conditions are used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// A row is created once: a name is claimed.
+    Claims,
+    /// The same, and it is deleted under a condition, too: a lock, or a lease.
+    Locks,
+    /// A write depends on what the row has: whoever lost its turn is fenced off.
+    Fences,
+}
+
+impl Use {
+    fn of(conditional: &[(PatternId, &Pattern)], context: &Context<'_>) -> Self {
+        let (mut creates, mut deletes, mut compares) = (false, false, false);
+        for statement in conditional.iter().filter_map(|(id, _)| context.statement(*id)) {
+            for write in modifications(&statement) {
+                match &write {
+                    Modification::Insert(insert) => creates |= insert.if_not_exists,
+                    Modification::Update(update) => compares |= update.condition.is_some(),
+                    Modification::Delete(delete) => deletes |= delete.condition.is_some(),
+                }
+            }
+        }
+        match (creates, deletes, compares) {
+            (true, true, _) => Self::Locks,
+            (_, _, true) | (false, true, _) => Self::Fences,
+            _ => Self::Claims,
+        }
+    }
+
+    /// What to do, and the same in short, where that is not the rule's own advice.
+    fn advice(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Claims => None,
+            Self::Locks => Some((LOCKS, "Fewer, longer leases")),
+            Self::Fences => Some((FENCES, "More partitions")),
+        }
+    }
+}
+
+/// Of rows that are created and deleted under conditions.
+const LOCKS: &str = "\
+    Keep the conditions: this is a lock or a lease, which is only safe with them. To make it cheaper, hold leases \
+    longer and renew them less often, let clients wait after a failed attempt, and give leases a TTL so that those of \
+    clients that died expire.";
+
+/// Of rows that are changed if they still have a value.
+const FENCES: &str = "\
+    Keep the conditions if they fence off writers that have lost their turn (a version, an owner, a range). Writes to \
+    one partition wait for each other: spread them over more partitions, group several changes of a partition into \
+    one conditional batch, and write without a condition what the last writer may win.";
 
 /// What is counted of the conditional writes of the finding, together.
 fn sum(finding: &Finding, context: &Context<'_>, of: impl Fn(&Pattern) -> u64) -> u64 {
@@ -309,6 +368,30 @@ mod tests {
     }
 
     #[test]
+    fn conditions_of_locks_and_fences_are_kept() {
+        let advice = |statements: &[&str]| {
+            let patterns = statements.iter().map(|cql| {
+                let kind = match cql.split(' ').next() {
+                    Some("INSERT") => StatementKind::Insert,
+                    Some("UPDATE") => StatementKind::Update,
+                    _ => StatementKind::Delete,
+                };
+                write(cql, kind, &[Flag::Lwt], 100)
+            });
+            let judgement = run(&LwtHeavy, &amid(patterns));
+            judgement.findings[0].advice.clone()
+        };
+        let claim = "INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS";
+        let free = "DELETE FROM shop.locks WHERE name = ? IF owner = ?";
+        let renew = "UPDATE shop.locks SET owner = ? WHERE name = ? IF owner = ?";
+        assert_eq!(advice(&[claim]), ABOUT.fix);
+        assert_eq!(advice(&[claim, free]), LOCKS);
+        assert_eq!(advice(&[claim, free, renew]), LOCKS);
+        assert_eq!(advice(&[renew]), FENCES);
+        assert_eq!(advice(&[claim, renew]), FENCES);
+    }
+
+    #[test]
     fn severity_follows_the_share_of_the_writes() {
         assert_eq!(severity([conditional(100), plain(901)]), Some(Severity::Info));
         assert_eq!(severity([conditional(100), plain(900)]), Some(Severity::Low));
@@ -355,7 +438,8 @@ mod tests {
         let finding = &judgement.findings[0];
         assert!(
             finding.title.starts_with(
-                "75 % of the writes to `shop.orders` are lightweight transactions, 1 a minute; they take 4"
+                "75 % of the writes to `shop.orders` are lightweight transactions, 1 a minute; their median is 8.0 ms, 4 \
+                 times that of plain writes"
             ),
             "{}",
             finding.title

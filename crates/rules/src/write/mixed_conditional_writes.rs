@@ -58,7 +58,13 @@ fn columns<'w>(write: &'w TableWrite<'_>, outside: &BTreeSet<&'w str>) -> BTreeS
                 names.extend(columns.iter().map(|column| column.as_str()));
             }
             // What asks whether there is a row asks for all of it.
-            insert.if_not_exists || matches!(insert.source, InsertSource::Json { .. })
+            let is_whole = insert.if_not_exists || matches!(insert.source, InsertSource::Json { .. });
+            if !is_whole {
+                let mut written = &names & outside;
+                written.insert(ROW);
+                return written;
+            }
+            is_whole
         }
         Modification::Update(update) => {
             let assigned = update.assignments.iter();
@@ -74,10 +80,13 @@ fn columns<'w>(write: &'w TableWrite<'_>, outside: &BTreeSet<&'w str>) -> BTreeS
         }
     };
     match whole_row {
-        true => outside.clone(),
+        true => outside.iter().copied().chain([ROW]).collect(),
         false => &names & outside,
     }
 }
+
+/// Stands for whether there is a row, which a table of nothing but its key has, too.
+const ROW: &str = "";
 
 fn asked<'c>(condition: Option<&'c If<'_>>) -> impl Iterator<Item = &'c str> {
     let relations = match condition {
@@ -143,16 +152,23 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::{amid, run_with, write};
-    use cqlens_cql::{plan::StatementKind, schema::Schema};
+    use cqlens_cql::{
+        plan::{Flag, StatementKind},
+        schema::Schema,
+    };
     use cqlens_window::Pattern;
 
     fn findings(statements: &[&str]) -> Vec<Finding> {
         let schema = Schema::from_cql(
             "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
-             CREATE TABLE shop.locks (name text PRIMARY KEY, owner text, note text);",
+             CREATE TABLE shop.locks (name text PRIMARY KEY, owner text, note text);
+             CREATE TABLE shop.names (name text PRIMARY KEY);",
         )
         .unwrap();
         let pattern = |cql: &&str| -> Pattern {
+            if cql.starts_with("BEGIN") {
+                return write(cql, StatementKind::Batch, &[Flag::Lwt], 60);
+            }
             let kind = match cql.split(' ').next() {
                 Some("INSERT") => StatementKind::Insert,
                 Some("UPDATE") => StatementKind::Update,
@@ -194,5 +210,24 @@ mod tests {
         let noted = "UPDATE shop.locks SET note = ? WHERE name = ?";
         assert_eq!(findings(&[renewed, noted]), []);
         assert_eq!(findings(&[noted]), []);
+    }
+
+    #[test]
+    fn a_batch_with_a_condition_is_decided_as_a_whole() {
+        let batch = "BEGIN BATCH INSERT INTO shop.locks (name, owner) VALUES (?, ?) IF NOT EXISTS; \
+                     UPDATE shop.locks SET note = ? WHERE name = ?; APPLY BATCH";
+        assert_eq!(findings(&[batch]), []);
+        assert_eq!(findings(&[batch, CLAIM]), []);
+    }
+
+    #[test]
+    fn a_table_of_keys_has_rows_that_are_claimed_and_freed() {
+        let claim = "INSERT INTO shop.names (name) VALUES (?) IF NOT EXISTS";
+        let freed = "DELETE FROM shop.names WHERE name = ?";
+        assert_eq!(findings(&[claim, freed]).len(), 1);
+        assert_eq!(
+            findings(&[claim, "INSERT INTO shop.names (name) VALUES (?)"]).len(),
+            1
+        );
     }
 }

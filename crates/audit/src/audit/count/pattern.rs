@@ -86,6 +86,7 @@ fn count_some_nulls(pattern: &mut Pattern, execution: &Execution) {
         .chain([&(Arc::clone(analysis), rare.nulls)])
     {
         let columns = &analysis.marker_columns;
+        let nulls = nulls & !analysis.compared_markers;
         for at in (0..64).filter(|at| nulls >> at & 1 == 1) {
             let column = columns.get(at).map(AsRef::as_ref);
             pattern.nulls.count(column.filter(|name| !name.is_empty()), 1);

@@ -43,6 +43,9 @@ pub(crate) struct Analysis {
     /// Which of the first 64 bind markers of an INSERT or UPDATE stand for a whole list, set or map: a bit for each,
     /// the lowest for the first.
     pub(crate) whole_collections: u64,
+    /// Which of the first 64 bind markers of an UPDATE stand in its WHERE or IF, where null writes nothing: a bit for
+    /// each, the lowest for the first.
+    pub(crate) compared_markers: u64,
     /// Columns of an INSERT or UPDATE that its text sets to null.
     pub(crate) null_columns: Vec<Box<str>>,
     /// What `USING TIMESTAMP` says.
@@ -167,6 +170,7 @@ impl Analysis {
         Self {
             whole_collections: whole_collections(&marker_columns, &plan, &live.schema()),
             marker_columns,
+            compared_markers: compared_markers(statement),
             null_columns: null_columns(statement),
             timestamp: StatedTimestamp::of_statement(statement, &[]),
             disagrees,
@@ -207,6 +211,7 @@ impl Analysis {
             constants: None,
             unknown: None,
             marker_columns: Vec::new(),
+            compared_markers: 0,
             whole_collections: 0,
             null_columns: Vec::new(),
             timestamp: None,
@@ -260,6 +265,7 @@ impl Analysis {
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
+            compared_markers: 0,
             whole_collections: 0,
             null_columns: Vec::new(),
             timestamp: None,
@@ -339,6 +345,21 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
         columns.push(cut_name(column.as_str()).into());
     }
     columns
+}
+
+/// The markers of an UPDATE behind its assignments, as bits.
+fn compared_markers(statement: &ast::Statement<'_>) -> u64 {
+    let ast::Body::Update(update) = &statement.body else {
+        return 0;
+    };
+    let Some(first) = update.where_clause.relations.first() else {
+        return 0;
+    };
+    let behind = statement
+        .bind_markers
+        .iter()
+        .filter(|marker| marker.span.start >= first.span.start && marker.index < 64);
+    behind.fold(0, |bits, marker| bits | 1 << marker.index)
 }
 
 /// Which of the markers, with the columns that they are the value of, stand for a whole collection.

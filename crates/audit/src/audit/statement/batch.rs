@@ -172,6 +172,7 @@ pub(crate) fn batch_analysis(kind: ast::BatchKind, children: &Children, ids: &mu
         unknown: None,
         tables,
         marker_columns: Vec::new(),
+        compared_markers: 0,
         whole_collections: 0,
         null_columns: Vec::new(),
         timestamp: None,
