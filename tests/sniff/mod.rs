@@ -28,3 +28,4 @@ mod snap_length;
 mod sniff;
 mod tcp;
 mod together;
+mod tunnels;

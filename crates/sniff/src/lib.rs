@@ -12,5 +12,5 @@ mod testing;
 
 pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
 pub use losses::Losses;
-pub use packets::{PacketReader, Segment, SkippedPackets};
+pub use packets::{PacketReader, Segment, SkippedPackets, Unread, UnreadPackets};
 pub use tcp::{MAX_CONNECTIONS, TcpConnections};

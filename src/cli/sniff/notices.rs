@@ -4,7 +4,7 @@ use cqlens_proto::cutter::Opaque;
 
 use super::Args;
 use cqlens_capture::{Moment, opaque_name};
-use cqlens_sniff::{Losses, PacketReader, TcpConnections};
+use cqlens_sniff::{Losses, PacketReader, SkippedPackets, TcpConnections};
 use cqlens_window::{Coverage, number};
 
 /// Adds what was lost to the counts of a window.
@@ -114,22 +114,33 @@ pub(super) fn all(
                 .join(",")
         ));
     }
-    let skipped = packets.skipped;
+    notices.extend(unread(&packets.skipped));
+    let skipped = &packets.skipped;
     let mut say = |count: u64, what: &str| {
         if count > 0 {
             notices.push(format!("{} {what}.", number::plural(count, "packet", "packets")));
         }
     };
     say(
-        skipped.unknown_link,
-        "could not be read: their link layer is not one of Ethernet, Linux cooked, loopback and raw IP",
-    );
-    say(
         skipped.unreadable,
         "could not be read: damaged, or cut off before the end of their headers",
     );
     say(skipped.fragments, "were fragments whose other parts are missing");
     notices
+}
+
+/// Packets that may have traffic in them and are not read, one sentence for all kinds.
+fn unread(skipped: &SkippedPackets) -> Option<String> {
+    let kinds = skipped.unread.by_number();
+    let named = kinds
+        .iter()
+        .map(|(kind, packets)| format!("{} in {kind}", number::plural(*packets, "packet", "packets")));
+    (!kinds.is_empty()).then(|| {
+        format!(
+            "Not read: {}. Traffic in them is in no count: capture it where it is in none of these.",
+            named.collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 fn join(ports: impl Iterator<Item = impl ToString>) -> String {

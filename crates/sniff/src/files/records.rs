@@ -41,6 +41,19 @@ impl<'c> Packet<'c> {
         self.chunk.slice(self.begin + part.start..self.begin + part.end)
     }
 
+    /// The same with other bytes, which were put together out of several packets.
+    pub(crate) fn with_bytes<'b>(&self, bytes: &'b Bytes) -> Packet<'b> {
+        Packet {
+            at: self.at,
+            is_timed: self.is_timed,
+            link: self.link,
+            bytes,
+            length: bytes.len(),
+            chunk: bytes,
+            begin: 0,
+        }
+    }
+
     /// A packet that is all of `chunk`.
     #[cfg(test)]
     pub(crate) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {

@@ -1,17 +1,24 @@
-//! From packets to TCP segments: link layers, IPv4 and IPv6, fragments.
+//! From packets to TCP segments: link layers, IPv4 and IPv6, fragments, tunnels.
 //!
-//! Packets that are not TCP are ignored; those that cannot be read are counted.
+//! Packets that are not TCP are ignored; those that cannot be read are counted, and so are those that may have TCP
+//! in them and are not read, by kind.
 
+mod layers;
 mod plain;
+mod tunnels;
+mod unread;
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use etherparse::{
-    EtherType, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number,
-};
+use etherparse::{IpNumber, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number};
 
+#[cfg(test)]
+pub(super) use layers::LINK_RAW;
+use layers::{Network, descend, network};
 pub(super) use plain::Headers;
+use tunnels::{Contents, contents};
+pub use unread::{Unread, UnreadPackets};
 
 use super::files::{Packet, range};
 use cqlens_capture::Moment;
@@ -42,10 +49,10 @@ pub struct Segment {
 }
 
 /// Packets that were skipped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedPackets {
-    /// Packets with an unknown link layer.
-    pub unknown_link: u64,
+    /// Packets in something that may carry IP and is not read.
+    pub unread: UnreadPackets,
     /// Packets that are damaged, or cut off before the end of their TCP header.
     pub unreadable: u64,
     /// IP fragments whose other fragments did not come.
@@ -68,30 +75,34 @@ const MAX_FRAGMENTS: usize = 256;
 impl PacketReader {
     /// The TCP segment in `packet`; `None` if it has none, or is a fragment of one that is not complete.
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        let ip_at = match network(packet.link, packet.bytes) {
-            Network::Ip(at) => at,
-            Network::Other => return None,
-            Network::Damaged => {
-                self.skipped.unreadable += 1;
-                return None;
-            }
-            Network::Unknown => {
-                self.skipped.unknown_link += 1;
-                return None;
-            }
-        };
+        self.read_network(packet, network(packet.link, packet.bytes), 0)
+    }
+
+    /// Reads what a packet holds, which is inside so many tunnels.
+    fn read_network(&mut self, packet: &Packet<'_>, network: Network, tunnels: usize) -> Option<Segment> {
+        match network {
+            Network::Ip(at) => return self.read_ip(packet, at, tunnels),
+            Network::Other => {}
+            Network::Damaged => self.skipped.unreadable += 1,
+            Network::Unread(kind) => self.skipped.unread.count(kind),
+        }
+        None
+    }
+
+    fn read_ip(&mut self, packet: &Packet<'_>, ip_at: usize, tunnels: usize) -> Option<Segment> {
         let bytes = packet.bytes.get(ip_at..).unwrap_or_default();
         let Ok((ip, _)) = LaxIpSlice::from_slice(bytes) else {
             self.skipped.unreadable += 1;
             return None;
         };
-        let (source, destination) = (ip.source_addr(), ip.destination_addr());
+        let ends = (ip.source_addr(), ip.destination_addr());
         let payload = ip.payload();
         if payload.fragmented {
-            return self.defragment(packet, ip_at, source, destination);
+            return self.defragment(packet, ip_at, ends, tunnels);
         }
         if payload.ip_number != ip_number::TCP {
-            return None;
+            let at = range(payload.payload, packet.bytes).start;
+            return self.read_tunnel(packet, payload.ip_number, at, tunnels);
         }
         let Ok(tcp) = TcpSlice::from_slice(payload.payload) else {
             self.skipped.unreadable += 1;
@@ -104,15 +115,35 @@ impl PacketReader {
         };
         let payload = packet.share(range(tcp.payload(), packet.bytes));
         let cut = on_wire.saturating_sub(bytes.len());
-        Some(segment(&tcp, packet.at, (source, destination), payload, cut))
+        Some(segment(&tcp, packet.at, ends, payload, cut))
+    }
+
+    /// Reads what is in the payload of an IP packet that is not TCP. The payload begins at offset `at`.
+    #[cold]
+    fn read_tunnel(
+        &mut self,
+        packet: &Packet<'_>,
+        protocol: IpNumber,
+        at: usize,
+        tunnels: usize,
+    ) -> Option<Segment> {
+        let payload = packet.bytes.get(at..).unwrap_or_default();
+        let network = match contents(protocol, payload) {
+            Contents::Packet(..) if tunnels == MAX_TUNNELS => Network::Unread(Unread::Deeper),
+            Contents::Packet(layer, begin) => descend(layer, packet.bytes, at + begin),
+            Contents::Other => Network::Other,
+            Contents::Damaged => Network::Damaged,
+            Contents::Unread(kind) => Network::Unread(kind),
+        };
+        self.read_network(packet, network, tunnels + 1)
     }
 
     fn defragment(
         &mut self,
         packet: &Packet<'_>,
         ip_at: usize,
-        source: IpAddr,
-        destination: IpAddr,
+        ends: (IpAddr, IpAddr),
+        tunnels: usize,
     ) -> Option<Segment> {
         if self.waiting >= MAX_FRAGMENTS {
             self.skipped.fragments += self.waiting as u64;
@@ -129,64 +160,18 @@ impl PacketReader {
         };
         let whole = whole?;
         self.waiting = self.waiting.saturating_sub(2);
-        if whole.ip_number != ip_number::TCP {
-            return None;
-        }
         let bytes = Bytes::from(whole.payload);
+        if whole.ip_number != ip_number::TCP {
+            return self.read_tunnel(&packet.with_bytes(&bytes), whole.ip_number, 0, tunnels);
+        }
         let tcp = TcpSlice::from_slice(&bytes).ok()?;
         let payload = bytes.slice_ref(tcp.payload());
-        Some(segment(&tcp, packet.at, (source, destination), payload, 0))
+        Some(segment(&tcp, packet.at, ends, payload, 0))
     }
 }
 
-/// What the link layer of a packet holds.
-enum Network {
-    /// IP, whose header begins at that offset.
-    Ip(usize),
-    /// Something else.
-    Other,
-    /// The packet is cut off before the end of the link layer's header.
-    Damaged,
-    /// The link layer is unknown.
-    Unknown,
-}
-
-/// Inlined: it is a part of what each packet of a capture costs.
-#[inline(always)]
-fn network(link: i32, bytes: &[u8]) -> Network {
-    match link {
-        LINK_ETHERNET => behind_tags(bytes, 12, 14),
-        LINK_COOKED => behind_tags(bytes, 14, 16),
-        LINK_COOKED_2 => behind_tags(bytes, 0, 20),
-        // Four bytes of address family in host order; the IP version says the same.
-        LINK_NULL | LINK_LOOP => Network::Ip(4),
-        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => Network::Ip(0),
-        _ => Network::Unknown,
-    }
-}
-
-/// Skips a link-layer header that ends at `end`, with its EtherType at `type_at`, and the VLAN tags behind
-/// it.
-#[inline]
-fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
-    let (mut type_at, mut end) = (type_at, end);
-    for _ in 0..=MAX_TAGS {
-        let Some(ether_type) = bytes.get(type_at..end).and_then(<[u8]>::first_chunk) else {
-            return Network::Damaged;
-        };
-        match EtherType(u16::from_be_bytes(*ether_type)) {
-            EtherType::IPV4 | EtherType::IPV6 => return Network::Ip(end),
-            EtherType::VLAN_TAGGED_FRAME
-            | EtherType::PROVIDER_BRIDGING
-            | EtherType::VLAN_DOUBLE_TAGGED_FRAME => (type_at, end) = (end + 2, end + 4),
-            _ => return Network::Other,
-        }
-    }
-    Network::Other
-}
-
-/// VLAN tags that a packet may have.
-const MAX_TAGS: usize = 3;
+/// Tunnels in each other that are read: an overlay network, and what mirrors the traffic of a machine in it.
+const MAX_TUNNELS: usize = 2;
 
 /// The length of the IP packet by its header; 0 if the header has none.
 fn declared_length(ip: &LaxIpSlice<'_>) -> usize {
@@ -220,21 +205,10 @@ fn segment(
     }
 }
 
-pub(super) const LINK_NULL: i32 = 0;
-pub(super) const LINK_ETHERNET: i32 = 1;
-pub(super) const LINK_RAW_BSD: i32 = 12;
-pub(super) const LINK_RAW_OPENBSD: i32 = 14;
-pub(super) const LINK_RAW: i32 = 101;
-pub(super) const LINK_LOOP: i32 = 108;
-pub(super) const LINK_COOKED: i32 = 113;
-pub(super) const LINK_IPV4: i32 = 228;
-pub(super) const LINK_IPV6: i32 = 229;
-pub(super) const LINK_COOKED_2: i32 = 276;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use super::{layers::*, *};
     use etherparse::{IpFragOffset, IpHeaders, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
     use proptest::{collection::vec, prelude::*};
 
@@ -348,7 +322,7 @@ mod tests {
     fn an_unknown_link_layer_is_counted() {
         let mut packets = PacketReader::default();
         assert!(read(&mut packets, 147, v4()).is_none());
-        assert_eq!(packets.skipped.unknown_link, 1);
+        assert_eq!(packets.skipped.unread.by_number(), [(Unread::Link(147), 1)]);
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{Network, network};
+use super::layers::{Network, network};
 use crate::{files::Packet, tcp::FourTuple};
 
 /// The fields of IP and TCP that a connection compares.
@@ -110,7 +110,10 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{Captures, Next, Options, PacketReader, packets::*};
+    use crate::{
+        Captures, Next, Options, PacketReader,
+        packets::{layers::*, *},
+    };
     use cqlens_capture::Moment;
 
     const IPV4: u16 = 0x0800;
