@@ -14,6 +14,7 @@ mod conversation;
 mod deploy;
 mod forms;
 mod lost;
+mod metadata_ids;
 mod mutated;
 mod mutator;
 mod oracle;

@@ -128,20 +128,34 @@ impl Extensions {
         lwt_mask: 0,
     };
 
+    /// The specification and result metadata ids.
+    pub const RESULT_METADATA_ID: Extensions = Extensions {
+        result_metadata_id: true,
+        ..Extensions::NONE
+    };
+
     /// What a server announces; what of it is in force, the client's STARTUP decides
     /// ([`agreed`](Self::agreed)).
     pub fn announced(supported: &Supported<'_>) -> Extensions {
-        let rate_limit_error = announced_number(supported, "SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=");
-        let lwt_mask = announced_number(
-            supported,
-            "SCYLLA_LWT_ADD_METADATA_MARK",
-            "LWT_OPTIMIZATION_META_BIT_MASK=",
-        );
+        Extensions::stated(|key| supported.values(key).map(<[_]>::to_vec))
+    }
+
+    /// By the values that stand with each key.
+    fn stated<'a>(values: impl Fn(&str) -> Option<Vec<&'a str>>) -> Extensions {
+        let number = |key, prefix| stated_number(&values(key)?, prefix);
+        let rate_limit_error = number("SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=");
+        let lwt_mask = number("SCYLLA_LWT_ADD_METADATA_MARK", "LWT_OPTIMIZATION_META_BIT_MASK=");
         Extensions {
-            result_metadata_id: supported.values("SCYLLA_USE_METADATA_ID").is_some(),
+            result_metadata_id: values("SCYLLA_USE_METADATA_ID").is_some(),
             rate_limit_error: rate_limit_error.and_then(|code| i32::try_from(code).ok()),
             lwt_mask: lwt_mask.and_then(|mask| u32::try_from(mask).ok()).unwrap_or(0),
         }
+    }
+
+    /// What is in force on a connection of which only the STARTUP is known: a driver names what the server has
+    /// announced, some with the value.
+    pub fn named(startup: &Startup<'_>) -> Extensions {
+        Extensions::stated(|key| startup.get(key).map(|value| vec![value]))
     }
 
     /// What is in force on a connection whose STARTUP names these keys.
@@ -159,10 +173,9 @@ impl Extensions {
     }
 }
 
-/// The number after `prefix` in a value of `key`, such as `ERROR_CODE=61440`.
-fn announced_number(supported: &Supported<'_>, key: &str, prefix: &str) -> Option<i64> {
-    supported
-        .values(key)?
+/// The number after `prefix` in one of the values, such as `ERROR_CODE=61440`.
+fn stated_number(values: &[&str], prefix: &str) -> Option<i64> {
+    values
         .iter()
         .find_map(|value| value.strip_prefix(prefix)?.parse().ok())
 }

@@ -86,7 +86,7 @@ impl<'a> RequestHead<'a> {
         })
     }
 
-    fn execute(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+    pub(super) fn execute(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let has_metadata_id = dialect.has_result_metadata_id();
         let id = cursor.read("prepared id", notation::short_bytes)?;
         let metadata_id = cursor.read_if(has_metadata_id, "result metadata id", notation::short_bytes)?;

@@ -176,6 +176,12 @@ impl Pipeline {
             count_before_startup(open, session, raw);
             return false;
         }
+        if is_ambiguous(session, raw) {
+            tracing::debug!("nothing shows yet how a prepared statement is laid out");
+            open.window.coverage.undecoded += 1;
+            self.observer.miss(1);
+            return false;
+        }
         if self.builder.refresh() {
             self.forget_ids(open);
         }
@@ -324,6 +330,20 @@ fn plain_rows(raw: &RawExchange) -> Option<Rows<'_>> {
     match &raw.response {
         Some((ReceivedResponse::Whole(response), _)) => Response::plain_rows(response),
         _ => None,
+    }
+}
+
+/// Whether an EXECUTE, or what a PREPARE was answered with, can be read in two ways, of which one would count wrong
+/// partitions.
+#[inline]
+fn is_ambiguous(session: &Session, raw: &RawExchange) -> bool {
+    match raw.request.header.opcode {
+        Opcode::EXECUTE => session.is_layout_open(&raw.request.header),
+        Opcode::PREPARE => {
+            let response = raw.response.as_ref();
+            response.is_some_and(|(response, _)| session.is_layout_open(response.header()))
+        }
+        _ => false,
     }
 }
 

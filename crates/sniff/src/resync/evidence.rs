@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     compress::{Compression, decompress_body},
     envelope::{Direction, Envelope, Flags, Header, Opcode, Version},
-    message::{BatchQuery, Extensions, Request, Response},
+    message::{BatchQuery, Extensions, QueryResult, Request, Response, fits},
 };
 
 /// The longest body that is believed: Cassandra's own limit is 16 MiB by default.
@@ -61,8 +61,32 @@ pub(super) fn evidence_of(header: &Header, body: &[u8]) -> Option<(bool, Compres
     Some((is_conclusive, compression))
 }
 
+/// Whether an EXECUTE or a PREPARED result has a result metadata id, which its version does not specify (ScyllaDB's
+/// extension).
+fn has_metadata_id(envelope: &Envelope) -> bool {
+    let extensions = Extensions::RESULT_METADATA_ID;
+    let ids = match envelope.header.direction {
+        Direction::Request => match Request::decode(envelope, extensions).map(|decoded| decoded.message) {
+            Ok(Request::Execute(execute)) => Some((execute.id, execute.result_metadata_id)),
+            _ => None,
+        },
+        Direction::Response => match Response::decode(envelope, extensions).map(|decoded| decoded.message) {
+            Ok(Response::Result(QueryResult::Prepared(prepared))) => {
+                Some((prepared.id, prepared.result_metadata_id))
+            }
+            _ => None,
+        },
+    };
+    let are_ids =
+        ids.is_some_and(|(id, of_metadata)| is_id(id.0) && of_metadata.is_some_and(|id| is_id(id.0)));
+    are_ids && fits(envelope, envelope.body.len(), extensions)
+}
+
 /// `None` if it is no request; false for bodies that are empty or nearly unstructured.
 fn request_evidence(envelope: &Envelope) -> Option<bool> {
+    if has_metadata_id(envelope) {
+        return Some(true);
+    }
     let decoded = Request::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
         Request::Options => envelope.body.is_empty().then_some(false),
@@ -89,6 +113,9 @@ fn request_evidence(envelope: &Envelope) -> Option<bool> {
 
 /// `None` if it is no response.
 fn response_evidence(envelope: &Envelope) -> Option<bool> {
+    if has_metadata_id(envelope) {
+        return Some(true);
+    }
     let decoded = Response::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
         Response::Ready => envelope.body.is_empty().then_some(false),

@@ -336,6 +336,10 @@ impl ConnectionState {
             let body = Bytes::copy_from_slice(&body);
             self.session.start(&Envelope { header, body });
         }
+        if self.session.is_layout_open(&header) {
+            let body = Bytes::copy_from_slice(&body);
+            self.session.weigh(&Envelope { header, body }, body_len);
+        }
         let stream_id = header.stream_id;
         let waiting = PendingRequest {
             request: Envelope { header, body },
@@ -421,10 +425,13 @@ impl ConnectionState {
             self.before_start(*header, shows_started);
         }
         let waiting = self.waiting.remove(header.stream_id);
-        if let ReceivedResponse::Whole(envelope) = &response
-            && envelope.header.opcode == Opcode::SUPPORTED
-        {
-            self.session.supported(envelope);
+        if let ReceivedResponse::Whole(envelope) = &response {
+            if envelope.header.opcode == Opcode::SUPPORTED {
+                self.session.supported(envelope);
+            }
+            if self.session.is_layout_open(header) {
+                self.session.weigh(envelope, envelope.body.len());
+            }
         }
         match waiting {
             Some(waiting) if waiting.is_stand_in() => self.response_to_any(waiting, each),

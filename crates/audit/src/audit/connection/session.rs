@@ -10,8 +10,8 @@ use std::{
 use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
     cutter::Handshake,
-    envelope::{Envelope, Header},
-    message::{Extensions, Request, Response, Startup},
+    envelope::{Envelope, Header, Opcode},
+    message::{Dialect, Extensions, Request, Response, Startup, fits},
 };
 
 use crate::audit::{
@@ -47,7 +47,10 @@ pub(crate) struct Session {
     coordinator: Coordinator,
     /// What was agreed beyond the version.
     pub(crate) extensions: Extensions,
-    announced: Extensions,
+    /// What the server has announced, if its SUPPORTED was seen.
+    announced: Option<Extensions>,
+    /// Whether it is known how EXECUTE and PREPARED results are laid out: see [`Session::weigh`].
+    is_layout_known: bool,
     /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or
     /// its beginning was not.
     pub(crate) is_started: bool,
@@ -75,7 +78,8 @@ impl Session {
             host,
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
-            announced: Extensions::NONE,
+            announced: None,
+            is_layout_known: false,
             is_started: false,
             is_named: false,
             introductions: Handshake::default(),
@@ -95,6 +99,7 @@ impl Session {
             let introduction = self.introduction(&startup);
             self.introductions.propose(&envelope.header, introduction);
             self.is_named = true;
+            self.is_layout_known = true;
             self.introduce();
         }
     }
@@ -114,10 +119,35 @@ impl Session {
         self.introductions.settle();
     }
 
+    /// Whether a message could be read in two ways, of which nothing has shown the right one yet.
+    pub(crate) fn is_layout_open(&self, message: &Header) -> bool {
+        !self.is_layout_known && matches!(message.opcode, Opcode::EXECUTE | Opcode::RESULT)
+    }
+
+    /// Takes an EXECUTE or a result, of whose body of `body_len` bytes there may be the beginning only, as evidence
+    /// of how both are laid out on a connection whose STARTUP was not seen: with a result metadata id (ScyllaDB's
+    /// extension of version 4) or without. What fits one layout alone decides; before, none of them is believed.
+    #[cold]
+    pub(crate) fn weigh(&mut self, message: &Envelope, body_len: usize) {
+        let agreed = [Extensions::NONE, Extensions::RESULT_METADATA_ID];
+        match agreed.map(|extensions| fits(message, body_len, extensions)) {
+            // The version itself specifies the id.
+            _ if Dialect::new(message.header.version).has_result_metadata_id() => {}
+            [true, false] => self.extensions.result_metadata_id = false,
+            [false, true] => self.extensions.result_metadata_id = true,
+            [true, true] | [false, false] => return,
+        }
+        self.is_layout_known = true;
+    }
+
     fn introduction(&self, startup: &Startup<'_>) -> Introduction {
         let client: Arc<str> = client_name(startup, &self.connection, self.shown).into();
         Introduction {
-            extensions: self.announced.agreed(startup),
+            // Drivers name what the server has announced.
+            extensions: match self.announced {
+                Some(announced) => announced.agreed(startup),
+                None => Extensions::named(startup),
+            },
             actor: actor(startup, &client, self.host),
             client,
         }
@@ -187,7 +217,7 @@ impl Session {
             return;
         };
         if let Response::Supported(supported) = decoded.message {
-            self.announced = Extensions::announced(&supported);
+            self.announced = Some(Extensions::announced(&supported));
         }
     }
 }
