@@ -42,7 +42,7 @@ impl Keys {
         Ok(made)
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 

@@ -12,6 +12,7 @@ mod bad_input;
 mod contact;
 mod conversation;
 mod deploy;
+mod encrypted;
 mod forms;
 mod lost;
 mod metadata_ids;

@@ -41,7 +41,7 @@ pub(super) enum Cutting {
 pub enum Encryption {
     /// Not at all.
     Plain,
-    /// With TLS that ends here.
+    /// With TLS that ends here, or whose keys are known here.
     Here,
     /// With TLS that a load balancer has ended, as its PROXY header says.
     Before,
@@ -166,9 +166,11 @@ impl Connection {
         let _ = self.certificate.set(name.into());
     }
 
-    /// Whether the client's connection is encrypted; none where that is not known.
+    /// Whether the client's connection is encrypted; none where that is not known. What can be read of a record was
+    /// not, unless something else was set.
     pub fn encryption(&self) -> Option<Encryption> {
-        self.encryption.get().copied()
+        let of_record = self.is_recorded.then_some(Encryption::Plain);
+        self.encryption.get().copied().or(of_record)
     }
 
     /// Sets how the client's connection is encrypted, once.

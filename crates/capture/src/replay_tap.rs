@@ -44,6 +44,17 @@ impl ReplayTap {
         }
     }
 
+    /// Another one for the same direction, which has read nothing: for what its bytes turn out to contain.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let TapCore {
+            connection,
+            direction,
+            ..
+        } = &self.core;
+        Self::new(Arc::clone(connection), *direction, Arc::clone(&self.queue))
+    }
+
     /// Fast path of [`Self::offer`] for `bytes` that are one whole envelope, as those of most packets are:
     /// only then it takes a handle of them. False, and nothing has changed, where they are anything else. A
     /// part of the 12 % of [`Cutter::cut_whole`](cqlens_proto::cutter::Cutter::cut_whole).

@@ -70,6 +70,28 @@ impl DirectionParser {
         }
     }
 
+    /// A parser for the same direction that has read nothing: for what its bytes turn out to contain.
+    pub(super) fn afresh(&self) -> Self {
+        Self {
+            direction: self.direction,
+            feed: self.feed.afresh(),
+            sync: Sync::InSync,
+            memory: self.memory.clone(),
+            searched: 0,
+            looks_like: None,
+        }
+    }
+
+    /// Whether the next byte is the first one of its direction.
+    pub(super) fn is_at_start(&self) -> bool {
+        matches!(self.sync, Sync::InSync) && !self.is_understood() && !self.feed.is_in_the_middle()
+    }
+
+    /// The bound of what all connections keep to be read later.
+    pub(super) fn memory(&self) -> &Part {
+        &self.memory
+    }
+
     fn begin_resync(&self) -> Sync {
         Sync::Searching(Resync::within(self.memory.clone()))
     }
@@ -186,6 +208,12 @@ impl DirectionParser {
             self.forget(losses);
             self.sync = self.begin_resync();
         }
+    }
+
+    /// Notes that bytes are missing, nobody knows how many: the place is lost.
+    pub(super) fn lose_place(&mut self, at: Moment, losses: &mut Losses) {
+        // Longer than any envelope.
+        self.skip(1 << 40, at, losses);
     }
 
     /// Counts kept bytes as lost, unless they are no CQL.

@@ -9,8 +9,10 @@ mod resync;
 mod tcp;
 #[cfg(test)]
 mod testing;
+mod tls;
 
 pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
-pub use losses::Losses;
+pub use losses::{Losses, TlsServer};
 pub use packets::{PacketReader, Segment, SkippedPackets, Unread, UnreadPackets};
 pub use tcp::{MAX_CONNECTIONS, TcpConnections};
+pub use tls::{KeyLog, TlsTrouble};

@@ -5,6 +5,8 @@ use std::{
     net::SocketAddr,
 };
 
+use super::tls::TlsTrouble;
+
 /// Counts since the last window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -26,8 +28,41 @@ pub struct Losses {
     pub one_way: u64,
     /// Connections that could not be parsed, by reason.
     pub opaque: BTreeMap<&'static str, u64>,
-    /// Servers that spoke TLS.
-    pub tls_servers: BTreeSet<SocketAddr>,
+    /// Servers that spoke TLS, with what was not decrypted.
+    pub tls_servers: BTreeMap<SocketAddr, TlsServer>,
+}
+
+/// TLS connections to one server that were not decrypted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsServer {
+    /// What clients call it in their handshakes; the first ones.
+    pub names: BTreeSet<String>,
+    /// How many connections were not decrypted, by the reason.
+    pub connections: BTreeMap<TlsTrouble, u64>,
+}
+
+impl TlsServer {
+    /// Names that are kept of one server: clients state them.
+    const MAX_NAMES: usize = 4;
+
+    /// Counts a connection.
+    pub(super) fn note(&mut self, name: Option<&str>, trouble: TlsTrouble) {
+        *self.connections.entry(trouble).or_default() += 1;
+        if let Some(name) = name
+            && self.names.len() < Self::MAX_NAMES
+        {
+            self.names.insert(name.to_owned());
+        }
+    }
+
+    /// Adds what was counted later.
+    pub fn merge(&mut self, later: &Self) {
+        let room = Self::MAX_NAMES.saturating_sub(self.names.len());
+        self.names.extend(later.names.iter().take(room).cloned());
+        for (trouble, connections) in &later.connections {
+            *self.connections.entry(*trouble).or_default() += connections;
+        }
+    }
 }
 
 impl Losses {

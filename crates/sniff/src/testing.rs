@@ -168,7 +168,7 @@ pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Followed {
         follow_with(|connections| segments.into_iter().for_each(|segment| connections.take(segment)));
     assert_eq!(format!("{captures:?}"), format!("{of_segments:?}"));
     assert_eq!(losses, losses_of_segments);
-    parse(captures, losses)
+    parse_captures(captures, losses)
 }
 
 fn follow_with(take: impl FnOnce(&mut TcpConnections)) -> (Vec<Capture>, Losses) {
@@ -180,7 +180,8 @@ fn follow_with(take: impl FnOnce(&mut TcpConnections)) -> (Vec<Capture>, Losses)
     (captures, connections.take_losses())
 }
 
-fn parse(captures: Vec<Capture>, losses: Losses) -> Followed {
+/// The envelopes in captures.
+pub(super) fn parse_captures(captures: Vec<Capture>, losses: Losses) -> Followed {
     let mut followed = Followed {
         losses,
         requests: Vec::new(),

@@ -56,7 +56,8 @@ impl Session {
         }
     }
 
-    fn arguments(&self, node: SocketAddr) -> Vec<String> {
+    /// What a program is told of it, with the node that it goes to.
+    pub fn arguments(&self, node: SocketAddr) -> Vec<String> {
         let version = self
             .version
             .map_or_else(|| "auto".to_owned(), |version| version.to_string());

@@ -33,6 +33,11 @@ pub(in crate::cli) struct Args {
         value_delimiter = ','
     )]
     pub(super) port: Vec<u16>,
+    /// Decrypt TLS with the secrets in this file, as clients write them (SSLKEYLOGFILE)
+    ///
+    /// Connections are decrypted from their handshake on. Secrets inside of pcapng files are used without this option.
+    #[arg(long, env = "CQLENS_TLS_KEY_LOG", value_name = "FILE")]
+    pub(super) tls_key_log: Option<PathBuf>,
     /// Exit with code 1 on findings of this severity or above
     ///
     /// Findings accepted in the settings file do not count.

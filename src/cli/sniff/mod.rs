@@ -34,7 +34,7 @@ use cqlens_audit::audit;
 use cqlens_capture::memory::{Part, Use};
 use cqlens_rehearse::{digest::DigestKey, left_out::LeftOutCounts, observe::Exchanges};
 use cqlens_report::{Format, Report};
-use cqlens_sniff::{Captures, Options};
+use cqlens_sniff::{Captures, KeyLog, Options};
 
 /// Reads the captures to their end, or until SIGINT or SIGTERM.
 ///
@@ -96,18 +96,20 @@ fn read(
             flag.store(true, Ordering::Relaxed);
         }
     })?;
+    let keys = key_log(&args)?;
     let captures = Captures::open(
         &args.captures,
         Options {
             follow: args.follow,
             stop: Arc::clone(&stop),
+            keys: keys.clone(),
         },
     )?;
     let mut options = observer.replay_options();
     let kept = live.memory().part(Use::Rehearsal);
     let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &kept, &mut options));
     let recording = recording.transpose()?;
-    let run = SniffRun::start(&args, captures, live, outputs, &runtime, stop, &options)?;
+    let run = SniffRun::start(&args, (captures, keys), live, outputs, &runtime, stop, &options)?;
     let report = run.until_end()?;
     let recorded = recording.as_ref().map(|recording| recording.end(PATIENCE.first));
     end.done();
@@ -126,6 +128,14 @@ fn read(
         Some(severity) if fails(severity) => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// The secrets of TLS that the operator has given.
+fn key_log(args: &Args) -> anyhow::Result<KeyLog> {
+    let Some(path) = &args.tls_key_log else {
+        return Ok(KeyLog::default());
+    };
+    KeyLog::open(path).with_context(|| format!("--tls-key-log: cannot read {}", path.display()))
 }
 
 /// Begins a recording, which the auditor hands its exchanges to.

@@ -1,10 +1,12 @@
 //! What a reader must know of a capture before any number.
 
+use std::{collections::BTreeMap, net::SocketAddr};
+
 use cqlens_proto::cutter::Opaque;
 
 use super::Args;
 use cqlens_capture::{Moment, opaque_name};
-use cqlens_sniff::{Losses, PacketReader, SkippedPackets, TcpConnections};
+use cqlens_sniff::{Losses, PacketReader, SkippedPackets, TcpConnections, TlsServer};
 use cqlens_window::{Coverage, number};
 
 /// Adds what was lost to the counts of a window.
@@ -27,12 +29,22 @@ pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
 
 /// What to do about servers that speak TLS, one sentence for each.
 pub(super) fn tls(losses: &Losses) -> impl Iterator<Item = String> {
-    losses.tls_servers.iter().map(|server| {
+    losses.tls_servers.iter().map(|(server, tls)| {
         format!(
-            "Clients of {server} use TLS, so the capture shows no CQL: run `cqlens proxy` in front of it, in \
-             staging or beside the application, where it can hold the certificate."
+            "Clients of {} use TLS, so the capture shows no CQL: run `cqlens proxy` in front of it, in staging \
+             or beside the application, where it can hold the certificate, or name the key log of the clients with \
+             `--tls-key-log`.",
+            named(*server, tls)
         )
     })
+}
+
+/// A server, with what clients call it.
+fn named(server: SocketAddr, tls: &TlsServer) -> String {
+    match tls.names.is_empty() {
+        true => server.to_string(),
+        false => format!("{server} ({})", join(tls.names.iter())),
+    }
 }
 
 /// What packets without a time keep from being known.
@@ -63,6 +75,7 @@ pub(super) struct Content {
     is_understood: bool,
     is_text: bool,
     is_encrypted: bool,
+    tls_servers: BTreeMap<SocketAddr, TlsServer>,
 }
 
 impl Content {
@@ -71,6 +84,26 @@ impl Content {
         self.is_understood |= losses.understood > 0;
         self.is_text |= losses.opaque.contains_key(opaque_name(Opaque::Text));
         self.is_encrypted |= losses.opaque.contains_key(opaque_name(Opaque::Tls));
+        for (server, tls) in &losses.tls_servers {
+            self.tls_servers.entry(*server).or_default().merge(tls);
+        }
+    }
+
+    /// Which connections the key log does not open, and why; one sentence for each server.
+    pub(super) fn not_decrypted(&self) -> impl Iterator<Item = String> {
+        self.tls_servers.iter().map(|(server, tls)| {
+            let reasons = tls.connections.iter().map(|(trouble, connections)| {
+                format!(
+                    "{} ({trouble})",
+                    number::plural(*connections, "connection", "connections")
+                )
+            });
+            format!(
+                "TLS to {} was not decrypted: {}.",
+                named(*server, tls),
+                reasons.collect::<Vec<_>>().join(", ")
+            )
+        })
     }
 
     /// That nothing of it is CQL, if that is so and TLS does not say it already.

@@ -25,7 +25,7 @@ use cqlens_audit::{
 };
 use cqlens_capture::{Moment, ReplayQueue};
 use cqlens_report::Report;
-use cqlens_sniff::{Captures, Next, PacketReader, TcpConnections};
+use cqlens_sniff::{Captures, KeyLog, Next, PacketReader, TcpConnections};
 use cqlens_window::Window;
 
 /// How long a stream may be silent before other work is done.
@@ -41,6 +41,7 @@ pub(super) struct SniffRun<'a> {
     captures: Captures,
     packets: PacketReader,
     connections: TcpConnections,
+    keys: KeyLog,
     queue: Arc<ReplayQueue>,
     audit: Audit,
     live: Arc<Live>,
@@ -74,7 +75,7 @@ impl<'a> SniffRun<'a> {
     /// Begins where the captures do.
     pub(super) fn start(
         args: &'a Args,
-        captures: Captures,
+        (captures, keys): (Captures, KeyLog),
         live: Arc<Live>,
         mut outputs: Outputs,
         runtime: &Runtime,
@@ -99,7 +100,10 @@ impl<'a> SniffRun<'a> {
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
             bar: CaptureProgress::begin(captures.progress()),
-            connections: TcpConnections::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
+            connections: TcpConnections::new(Arc::clone(&queue), args.port.clone())
+                .within(live.memory())
+                .decrypting(keys.clone()),
+            keys,
             window: Bounds {
                 start: now,
                 end: now.after(args.observer.window),
@@ -229,7 +233,9 @@ impl<'a> SniffRun<'a> {
         let losses = self.connections.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
-        self.lasting.extend(notices::tls(&losses));
+        if !self.keys.is_given() {
+            self.lasting.extend(notices::tls(&losses));
+        }
         self.lasting.extend(self.captures.take_faults());
         window.coverage.notices.extend(self.lasting.iter().cloned());
         let trouble = self.args.contact.as_ref().and_then(|_| self.live.trouble());
@@ -267,6 +273,9 @@ impl<'a> SniffRun<'a> {
             &self.content,
         );
         last.coverage.notices.extend(of_all);
+        if self.keys.is_given() {
+            last.coverage.notices.extend(self.content.not_decrypted());
+        }
         self.say(&last.coverage.notices);
         self.outputs.window(last, &self.live, None);
         #[cfg(feature = "fleet")]

@@ -1,8 +1,9 @@
 """An application on the Python driver: everything that a session of it does, and what it saw.
 
-usage: driver.py HOST PORT VERSION|auto none|lz4|snappy KEYSPACE [AUTHORITY]
+usage: driver.py HOST PORT VERSION|auto none|lz4|snappy KEYSPACE [AUTHORITY [CERTIFICATE KEY KEY_LOG TLS]]
 
-With AUTHORITY, a file of certificates to believe, it speaks TLS.
+With AUTHORITY, a file of certificates to believe, it speaks TLS. With CERTIFICATE and KEY it shows those; then names are
+not compared. KEY_LOG gets the secrets of its connections, TLS is their version (TLSv1_2, TLSv1_3).
 
 Prints JSON lines: first what each step saw, which depends on nothing but the arguments, so that two runs compare line by
 line; then one line {"asked": ...} for each kind of request and table, with the number of requests and of the partitions that
@@ -356,14 +357,25 @@ STEPS = (
 )
 
 
-def main(host, port, version, compression, keyspace, authority=None):
+def encrypted(authority, shown=()):
+    # Host names are checked.
+    context = ssl.create_default_context(cafile=authority)
+    if shown:
+        certificate, key, key_log, version = shown
+        context.check_hostname = False
+        context.load_cert_chain(certificate, key)
+        context.keylog_filename = key_log
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    return context
+
+
+def main(host, port, version, compression, keyspace, authority=None, *shown):
     patient = ExecutionProfile(
         load_balancing_policy=RoundRobinPolicy(), retry_policy=FallthroughRetryPolicy(), request_timeout=60
     )
     options = {} if version == "auto" else {"protocol_version": int(version)}
     if authority:
-        # Host names are checked.
-        options["ssl_context"] = ssl.create_default_context(cafile=authority)
+        options["ssl_context"] = encrypted(authority, shown)
     cluster = Cluster(
         [host],
         port=int(port),

@@ -24,6 +24,8 @@ pub(super) use record::range;
 pub use records::{FileError, Packet, Records};
 use source::Source;
 
+use super::tls::KeyLog;
+
 use cqlens_capture::Moment;
 
 /// How captures are read.
@@ -33,6 +35,8 @@ pub struct Options {
     pub follow: bool,
     /// Set to end files that are followed.
     pub stop: Arc<AtomicBool>,
+    /// Takes the secrets of TLS that captures contain.
+    pub keys: KeyLog,
 }
 
 /// Why a capture cannot be opened.

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use pcap_parser::{
-    Block, Linktype, SimplePacketBlock, parse_block_be, parse_block_le, traits::PcapNGPacketBlock,
+    Block, Linktype, SecretsType, SimplePacketBlock, parse_block_be, parse_block_le,
+    traits::PcapNGPacketBlock,
 };
 
 use super::record::{MAX_RECORD, PacketSpan, Record, range};
+use crate::tls::KeyLog;
 use cqlens_capture::Moment;
 
 /// The type of the section header block, the same in both byte orders.
@@ -43,8 +45,8 @@ impl Default for Section {
 }
 
 impl Section {
-    /// The next block; `None` if it is damaged.
-    pub(super) fn read(&mut self, bytes: &[u8]) -> Option<Record> {
+    /// The next block; `None` if it is damaged. Secrets of TLS in it are added to `keys`.
+    pub(super) fn read(&mut self, bytes: &[u8], keys: &KeyLog) -> Option<Record> {
         const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
         let Some(head) = bytes.first_chunk::<12>() else {
             return Some(Record::Incomplete(12));
@@ -64,6 +66,11 @@ impl Section {
             false => parse_block_le(block),
         };
         let (_, block) = parsed.ok()?;
+        if let Block::DecryptionSecrets(secrets) = &block
+            && secrets.secrets_type == SecretsType::TlsKeyLog
+        {
+            keys.add(secrets.data);
+        }
         Some(Record::Whole(length, self.take(block, bytes)))
     }
 

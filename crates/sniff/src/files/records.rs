@@ -13,6 +13,7 @@ use super::{
     pcapng::{SECTION_HEADER, Section},
     record::{PacketSpan, Record},
 };
+use crate::tls::KeyLog;
 use cqlens_capture::Moment;
 
 /// A packet as it was captured.
@@ -95,6 +96,8 @@ pub struct Records {
     passed: u64,
     /// The current packet, in the chunk.
     latest: Option<PacketSpan>,
+    /// Takes the secrets of TLS in the file.
+    keys: KeyLog,
 }
 
 #[derive(Debug)]
@@ -104,6 +107,14 @@ enum Format {
 }
 
 impl Records {
+    /// A reader that adds the secrets of TLS in the file to `keys`.
+    pub fn with_keys(keys: KeyLog) -> Self {
+        Self {
+            keys,
+            ..Self::default()
+        }
+    }
+
     /// Adds the next bytes of the file, once [`Records::advance`] has returned false.
     pub fn feed(&mut self, bytes: Bytes) {
         if self.next_chunk.is_empty() {
@@ -136,7 +147,7 @@ impl Records {
             let bytes = self.chunk.get(self.next..).unwrap_or_default();
             let record = match &mut self.format {
                 Some(Format::Pcap(pcap)) => pcap.read(bytes),
-                Some(Format::Pcapng(section)) => section.read(bytes),
+                Some(Format::Pcapng(section)) => section.read(bytes, &self.keys),
                 None => Format::read(&mut self.format, bytes)?.into(),
             };
             match record {

@@ -81,7 +81,7 @@ impl Source {
         Ok(Self {
             name,
             input,
-            records: Records::default(),
+            records: Records::with_keys(options.keys.clone()),
             has_head: false,
             has_given: false,
             has_ended: false,

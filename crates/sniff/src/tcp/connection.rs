@@ -4,6 +4,7 @@
 //! had received, so its bytes wait until the other direction has delivered that much, or the capture is found
 //! to lack it.
 
+mod encrypted;
 mod gaps;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::{
         losses::Losses,
         packets::{Headers, Segment},
         resync::KnownFraming,
+        tls::{KeyLog, TlsSession},
     },
     half::{Acknowledged, HalfConnection, WINDOW},
     reassembler::{Payload, Reassembler, distance},
@@ -34,6 +36,11 @@ pub(super) struct TcpConnection {
     client: HalfConnection,
     server: HalfConnection,
     known: KnownFraming,
+    keys: KeyLog,
+    /// Its handshake, if it begins like one of TLS, and its records once they are decrypted.
+    tls: Option<Box<TlsSession>>,
+    /// Whether parsers get what TLS contains.
+    is_decrypted: bool,
     /// The time of its last segment.
     pub(super) last: Moment,
     state: State,
@@ -85,6 +92,9 @@ impl TcpConnection {
             server: half(Direction::Response),
             connection,
             known: KnownFraming::default(),
+            keys: KeyLog::default(),
+            tls: None,
+            is_decrypted: false,
             last: segment.at,
             state: State::Open,
             is_in_order: false,
@@ -195,7 +205,8 @@ impl TcpConnection {
 
     /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
-        self.is_in_order = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
+        let is_plain = self.state == State::Open && !self.is_decrypted;
+        self.is_in_order = is_plain && self.client.is_quiet() && self.server.is_quiet();
     }
 
     /// Takes any segment that travels in `direction`.
@@ -295,8 +306,20 @@ impl TcpConnection {
     }
 
     /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off
-    /// behind them.
+    /// behind them. What TLS contains goes there instead once it can be decrypted.
     fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
+        let decrypted = self.follow_tls(direction, &bytes, cut);
+        losses.seen_bytes += bytes.len() as u64;
+        losses.cut_bytes += cut as u64;
+        if !self.is_decrypted {
+            self.parse(direction, bytes, cut, at, losses);
+        }
+        if self.is_decrypted {
+            self.parse_decrypted(direction, decrypted, at, losses);
+        }
+    }
+
+    fn parse(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()
             && let Framing::Segments(encoding) = self.connection.negotiated.framing()
@@ -309,12 +332,10 @@ impl TcpConnection {
         };
         let Some(parser) = &mut half.parser else { return };
         let mut taken = Ok(());
-        losses.seen_bytes += bytes.len() as u64;
         if !bytes.is_empty() {
             taken = parser.take(bytes, at, known, losses);
         }
         if cut > 0 {
-            losses.cut_bytes += cut as u64;
             parser.skip(cut, at, losses);
         }
         match taken {
@@ -342,8 +363,10 @@ impl TcpConnection {
     }
 
     fn turn_opaque(&mut self, give_up: GiveUp, losses: &mut Losses) {
+        if give_up == GiveUp::Opaque(Opaque::Tls) && self.begin_decrypting() {
+            return;
+        }
         self.state = State::Opaque;
-        self.drop_parsers(losses);
         let reason = match give_up {
             GiveUp::Opaque(reason) => cqlens_capture::opaque_name(reason),
             GiveUp::NoSyncPoint => "no-place",
@@ -352,8 +375,9 @@ impl TcpConnection {
         if reason == "tls"
             && let Some(server) = self.connection.upstream()
         {
-            losses.tls_servers.insert(server);
+            self.note_tls(losses.tls_servers.entry(server).or_default());
         }
+        self.drop_parsers(losses);
     }
 
     /// Closes it: delivers what is buffered and gives up what is missing.
@@ -372,6 +396,7 @@ impl TcpConnection {
     }
 
     fn drop_parsers(&mut self, losses: &mut Losses) {
+        self.end_tls(losses);
         self.is_in_order = false;
         let parsers = [&self.client, &self.server].map(|half| half.parser.as_ref());
         let is_understood = parsers.into_iter().flatten().any(DirectionParser::is_understood);

@@ -19,9 +19,10 @@ use super::{
     losses::Losses,
     packets::{Headers, PacketReader, Segment},
     probe::Probe,
+    tls::KeyLog,
 };
 use cqlens_capture::{
-    Connection, ConnectionId, Encryption, Moment, ReplayQueue,
+    Connection, ConnectionId, Moment, ReplayQueue,
     memory::{Memory, Part, Use},
 };
 
@@ -55,6 +56,8 @@ pub struct TcpConnections {
     max_buffered_bytes: usize,
     /// Memory of all resynchronisations together.
     searching: Part,
+    /// Secrets of connections that use TLS.
+    keys: KeyLog,
 }
 
 impl TcpConnections {
@@ -77,6 +80,7 @@ impl TcpConnections {
             lacks_times: false,
             max_buffered_bytes: 0,
             searching: Part::new("searching", 0),
+            keys: KeyLog::default(),
         }
         .within(&Memory::default())
     }
@@ -91,6 +95,12 @@ impl TcpConnections {
             searching: Part::new("searching", room / 4),
             ..self
         }
+    }
+
+    /// Decrypts connections whose secrets are in `keys`.
+    #[must_use]
+    pub fn decrypting(self, keys: KeyLog) -> Self {
+        Self { keys, ..self }
     }
 
     /// Takes the next packet of the capture; `packets` decodes it where the short cut does not apply.
@@ -176,15 +186,14 @@ impl TcpConnections {
         }
         let (client, server) = four_tuple.sockets();
         let shared = Arc::new(Connection::recorded(ConnectionId(self.next), client));
-        // What can be read was not encrypted where it was captured.
-        shared.encrypted(Encryption::Plain);
         shared.reaches(server);
         if self.lacks_times {
             shared.lack_times();
         }
         self.next += 1;
         let mut connection =
-            TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses);
+            TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses)
+                .decrypting(&self.keys);
         connection.take(segment, direction, &mut self.losses);
         if connection.is_waiting() {
             self.waiting.push(four_tuple);

@@ -256,7 +256,7 @@ fn tls_is_said_once_with_its_server() {
     segments.extend(talk.send(Direction::Response, &[0x16, 3, 3, 0, 1, 9], 1_448));
     let losses = follow(segments).losses;
     assert_eq!(losses.opaque, BTreeMap::from([("tls", 1)]));
-    assert_eq!(losses.tls_servers, [talk.server].into());
+    assert!(losses.tls_servers.keys().eq([&talk.server]));
 }
 
 /// A node refuses what it cannot read with an error, and reads on.

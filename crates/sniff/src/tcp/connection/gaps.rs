@@ -143,6 +143,9 @@ impl TcpConnection {
 
     fn skip_missing(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
         losses.lost_bytes += length as u64;
+        if self.skip_in_tls(direction, length) {
+            return;
+        }
         let (own, _) = self.halves(direction);
         if let Some(parser) = &mut own.parser {
             parser.skip(length, at, losses);
