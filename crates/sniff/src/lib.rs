@@ -11,6 +11,8 @@ mod tcp;
 mod testing;
 mod tls;
 
+#[cfg(target_os = "linux")]
+pub use files::{ANY_INTERFACE, LiveInterface};
 pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
 pub use losses::{Losses, TlsServer};
 pub use packets::{PacketReader, Segment, SkippedPackets, Unread, UnreadPackets};

@@ -17,8 +17,13 @@ pub(in crate::cli) struct Args {
     /// Captures, pcap or pcapng; - is standard input
     ///
     /// Plain or compressed with gzip or zstd, read in the order of their timestamps.
-    #[arg(required = true, value_name = "CAPTURE")]
+    #[arg(required_unless_present = "interface", value_name = "CAPTURE")]
     pub(in crate::cli) captures: Vec<PathBuf>,
+    /// Capture at this interface of the machine; any for all of them (Linux)
+    ///
+    /// Requires CAP_NET_RAW, which is dropped as soon as the interface is open. Until cqlens is told to stop.
+    #[arg(long, env = "CQLENS_INTERFACE", value_name = "NAME", conflicts_with_all = ["captures", "follow"])]
+    pub(super) interface: Option<String>,
     /// Wait for more at the end of a capture that is still being written
     ///
     /// Until cqlens is told to stop.
@@ -60,8 +65,9 @@ pub(in crate::cli) struct Args {
 const ENDING: &str = "Examples:
   Audit a capture:
       cqlens sniff traffic.pcap --schema schema.cql --report report.html
-  Audit while capturing:
+  Audit while capturing, with and without tcpdump:
       tcpdump -i any -w - tcp port 9042 | cqlens sniff - --contact 10.0.0.1
+      cqlens sniff --interface any --contact 10.0.0.1
 
 Exit codes:
   0  done
@@ -95,6 +101,9 @@ impl Args {
     pub(in crate::cli) fn source(&self) -> String {
         if let Some(name) = &self.observer.name {
             return name.clone();
+        }
+        if let Some(interface) = &self.interface {
+            return format!("interface {interface}");
         }
         let named = self.captures.iter().map(|path| match path.to_str() {
             Some("-") => "standard input".to_owned(),

@@ -2,6 +2,7 @@
 
 mod args;
 mod control;
+mod live;
 mod notices;
 mod progress;
 mod running;
@@ -66,6 +67,11 @@ fn read(
     args.observer.login.read_password()?;
     args.check()?;
     args.observer.is_rehearsed = record.is_some();
+    let interface = args
+        .interface
+        .as_deref()
+        .map(|name| live::open(name, &args.port))
+        .transpose()?;
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
     let live = Arc::new(observer.live(schema));
@@ -97,14 +103,15 @@ fn read(
         }
     })?;
     let keys = key_log(&args)?;
-    let captures = Captures::open(
-        &args.captures,
-        Options {
-            follow: args.follow,
-            stop: Arc::clone(&stop),
-            keys: keys.clone(),
-        },
-    )?;
+    let reading = Options {
+        follow: args.follow,
+        stop: Arc::clone(&stop),
+        keys: keys.clone(),
+    };
+    let captures = match interface {
+        Some(begin) => begin(args.source(), reading)?,
+        None => Captures::open(&args.captures, reading)?,
+    };
     let mut options = observer.replay_options();
     let kept = live.memory().part(Use::Rehearsal);
     let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &kept, &mut options));

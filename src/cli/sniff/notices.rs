@@ -47,6 +47,16 @@ fn named(server: SocketAddr, tls: &TlsServer) -> String {
     }
 }
 
+/// Packets that the kernel has not handed over in a window.
+pub(super) fn dropped(packets: u64) -> Option<String> {
+    (packets > 0).then(|| {
+        format!(
+            "The kernel had no room for {} of a live capture: what was in them is missing.",
+            number::plural(packets, "packet", "packets")
+        )
+    })
+}
+
 /// What packets without a time keep from being known.
 pub(super) const OF_UNTIMED: &str = "Packets in these captures have no timestamps (simple packet blocks of \
     pcapng): each counts at the time of the previous packet that has one, or else at the time of reading; \

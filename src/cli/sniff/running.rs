@@ -60,6 +60,8 @@ pub(super) struct SniffRun<'a> {
     said: BTreeSet<String>,
     /// What was found so far.
     content: Content,
+    /// Packets that the kernel had no room for until the last window.
+    dropped: u64,
     /// The notices of the captures, in every window from then on: a report over all has the notices of its
     /// last window.
     lasting: BTreeSet<String>,
@@ -122,6 +124,7 @@ impl<'a> SniffRun<'a> {
             silent: Duration::ZERO,
             said: BTreeSet::new(),
             content: Content::default(),
+            dropped: 0,
             lasting: BTreeSet::new(),
         })
     }
@@ -233,6 +236,9 @@ impl<'a> SniffRun<'a> {
         let losses = self.connections.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
+        let dropped = self.captures.dropped();
+        let of_window = dropped.saturating_sub(std::mem::replace(&mut self.dropped, dropped));
+        window.coverage.notices.extend(notices::dropped(of_window));
         if !self.keys.is_given() {
             self.lasting.extend(notices::tls(&losses));
         }

@@ -3,6 +3,8 @@
 //! Of many files, only those whose first packet is due are open.
 
 mod compression;
+#[cfg(target_os = "linux")]
+mod live;
 mod pcap;
 mod pcapng;
 mod record;
@@ -20,6 +22,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+pub use live::{ANY_INTERFACE, LiveInterface};
 pub(super) use record::range;
 pub use records::{FileError, Packet, Records};
 use source::Source;
@@ -100,6 +104,8 @@ pub struct Captures {
     begins_anew: bool,
     /// Whether the latest packet was a later one of the only capture that there is.
     is_alone: bool,
+    /// Packets that the kernel had no room for.
+    dropped: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for Captures {
@@ -135,6 +141,7 @@ impl Captures {
             faults: Vec::new(),
             begins_anew: false,
             is_alone: false,
+            dropped: Arc::default(),
         };
         for path in paths {
             let read = match paths.len() > MAX_OPEN {
@@ -158,6 +165,34 @@ impl Captures {
             .pending
             .sort_by_key(|pending| std::cmp::Reverse(pending.first));
         Ok(captures)
+    }
+
+    /// Captures at an interface, which is called `name`, until it is told to stop; waits for the first packet.
+    ///
+    /// # Errors
+    /// There can be no thread for it, or it cannot be read.
+    #[cfg(target_os = "linux")]
+    pub fn live(interface: LiveInterface, name: String, options: Options) -> Result<Self, OpenError> {
+        let (progress, dropped) = (Progress::default(), interface.dropped());
+        let records = interface.records(Arc::clone(&options.stop));
+        let mut source = Source::of_stream(Box::new(records), name, &options, Arc::clone(&progress.read))?;
+        source.wait_for_first(&options)?;
+        Ok(Self {
+            sources: vec![source],
+            latest: 0,
+            pending: Vec::new(),
+            options,
+            progress,
+            faults: Vec::new(),
+            begins_anew: false,
+            is_alone: false,
+            dropped,
+        })
+    }
+
+    /// Packets that the kernel had no room for, of a live capture.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// Time of the first packet; `None` if no packet has a time.

@@ -16,6 +16,18 @@ pub(super) struct Pcap {
     link: i32,
 }
 
+/// The header of a file whose packets begin with their IP header and have nanoseconds.
+#[cfg(target_os = "linux")]
+pub(super) fn raw_ip_header() -> [u8; PCAP_HEADER] {
+    const RAW_IP: u8 = 101;
+    let mut header = [0; PCAP_HEADER];
+    // Magic number, version 2.4; no snap length cuts packets off.
+    header[..8].copy_from_slice(&[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0]);
+    header[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+    header[20] = RAW_IP;
+    header
+}
+
 impl Pcap {
     /// Takes over the file header.
     pub(super) fn new(header: &PcapHeader) -> Self {

@@ -78,7 +78,25 @@ impl Source {
             true => Input::Direct(from, Slabs::default()),
             false => Input::ahead(from).map_err(failed)?,
         };
-        Ok(Self {
+        Ok(Self::new(name, input, options))
+    }
+
+    /// A stream that a thread reads ahead.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of_stream(
+        from: Box<dyn Read + Send>,
+        name: String,
+        options: &Options,
+        read: Arc<AtomicU64>,
+    ) -> Result<Self, OpenError> {
+        match Input::ahead(CountingReader { from, read }) {
+            Ok(input) => Ok(Self::new(name, input, options)),
+            Err(source) => Err(OpenError::Read { name, source }),
+        }
+    }
+
+    fn new(name: String, input: Input, options: &Options) -> Self {
+        Self {
             name,
             input,
             records: Records::with_keys(options.keys.clone()),
@@ -87,7 +105,7 @@ impl Source {
             has_ended: false,
             fault: None,
             error: None,
-        })
+        }
     }
 
     /// Whether packets have been taken and there is another one.
