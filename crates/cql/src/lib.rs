@@ -8,6 +8,8 @@ pub mod murmur3;
 pub mod plan;
 mod product;
 pub mod schema;
+mod server_version;
 pub mod syntax;
 
 pub use product::Product;
+pub use server_version::ServerVersion;

@@ -236,9 +236,13 @@ fn depends(term: &Term<'_>) -> bool {
         Term::Field { receiver, .. } => depends(receiver),
         Term::Element { receiver, key, .. } => depends(receiver) || depends(key),
         Term::Slice { receiver, .. } => depends(receiver),
-        Term::Literal(_) | Term::Null(_) | Term::BindMarker(_) | Term::Column(_) | Term::CountRows(_) => {
-            false
-        }
+        // Rows hold the same in both clusters, or are compared where they are read.
+        Term::Reference(_)
+        | Term::Literal(_)
+        | Term::Null(_)
+        | Term::BindMarker(_)
+        | Term::Column(_)
+        | Term::CountRows(_) => false,
     }
 }
 

@@ -193,6 +193,7 @@ fn totals(window: &Window) -> Totals {
                 totals.writes += pattern.count
             }
             StatementKind::Batch => totals.batches += pattern.count,
+            StatementKind::Transaction => totals.transactions += pattern.count,
             StatementKind::Ddl | StatementKind::Other => {}
         }
         if pattern.head.kind.is_read() {

@@ -78,6 +78,8 @@ pub struct Totals {
     pub writes: u64,
     /// BATCHes.
     pub batches: u64,
+    /// Transactions.
+    pub transactions: u64,
     /// Exchanges whose response was an error.
     pub errors: u64,
     /// Warnings in responses.

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Modification, Select, Statement};
+use cqlens_cql::syntax::ast::{
+    AlterTable, BatchKind, Body, Dialect, Kind, Modification, Select, Statement, TableChange,
+};
 use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
@@ -16,10 +18,12 @@ use super::fields::{
 };
 use super::lint::Judge;
 use super::touched::PartitionsTouched;
+use super::transaction::{TransactionFields, transaction_of};
 use cqlens_audit::audit::Once;
+use cqlens_cql::ServerVersion;
 use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_cql::plan::{BatchSum, Plan, ReadLimits, Refusal};
-use cqlens_cql::schema::{Schema, is_system};
+use cqlens_cql::schema::{Schema, SchemaErrorKind, is_system};
 use cqlens_rules::Finding;
 
 /// The answer to one statement.
@@ -39,6 +43,8 @@ pub(super) struct StatementAnswer {
     write: Option<WriteFields>,
     #[serde(flatten)]
     batch: Option<BatchFields>,
+    #[serde(flatten)]
+    transaction: Option<TransactionFields>,
     #[serde(flatten)]
     touched: Option<PartitionsTouched>,
     template: Option<String>,
@@ -90,6 +96,34 @@ impl Context<'_> {
                 reason: Reason::SchemaUnknown,
                 ..refusal
             },
+        })
+    }
+}
+
+impl Context<'_> {
+    /// Why a definition does not fit the schema, of which it is not taken to be a part.
+    fn refused_definition(&self, statement: &Statement<'_>) -> Option<StatementError> {
+        if !self.has_schema || self.judge.server < ServerVersion::V6_0 {
+            return None;
+        }
+        // Servers of old could; what was altered so on one of them is altered in a schema.
+        if let Body::AlterTable(AlterTable {
+            change: TableChange::AlterType { column, .. },
+            ..
+        }) = &statement.body
+        {
+            return Some(StatementError {
+                stage: "apply",
+                message: "Altering column types is no longer supported".to_owned(),
+                offset: Some(column.span.start),
+            });
+        }
+        let applied = self.schema.clone().apply(statement, self.keyspace);
+        let error = applied.err()?;
+        (!matches!(error.kind, SchemaErrorKind::NotADefinition(_))).then(|| StatementError {
+            stage: "apply",
+            message: error.to_string(),
+            offset: Some(error.span.start),
         })
     }
 }
@@ -182,11 +216,12 @@ impl StatementAnswer {
         context: Context<'_>,
         keys: &mut Keys,
     ) -> Self {
-        if let Some(error) = extension_error(statement) {
+        let server = context.judge.server;
+        if let Some(error) = extension_error(statement, server) {
             return Self::from_error(error);
         }
         let template = Template::of(statement, context.keyspace);
-        let plan = Plan::of(statement, context.keyspace, context.schema);
+        let plan = Plan::of(statement, context.keyspace, context.schema).on(server);
         // Without markers, nothing has to be bound.
         let values = values.or((statement.bind_markers.is_empty()).then_some(&Values::NONE));
         keys.clear();
@@ -213,13 +248,15 @@ impl StatementAnswer {
             batch: facts
                 .batch
                 .map(|(kind, statements)| batch_of(kind, statements, &footprint, batch_keys)),
+            transaction: transaction_of(&plan, values),
             touched: touches(facts.kind)
                 .then(|| PartitionsTouched::new(&footprint, keys).within(plan.class())),
             template: Some(template.text.clone()),
             fingerprint: Some(template.fingerprint.to_string()),
             error: error
                 .filter(|refusal| refusal.reason != Reason::SchemaUnknown)
-                .map(Into::into),
+                .map(Into::into)
+                .or_else(|| context.refused_definition(statement)),
             is_unjudged: touches(facts.kind) && is_unjudged(&footprint),
             ..Self::default()
         };
@@ -243,10 +280,11 @@ impl StatementAnswer {
                 Ok(statement) => statement,
                 Err(error) => return Self::from_error((&error).into()),
             };
-            if let Some(error) = extension_error(&statement) {
+            let server = context.judge.server;
+            if let Some(error) = extension_error(&statement, server) {
                 return Self::from_error(error);
             }
-            let plan = Plan::of(&statement, context.keyspace, context.schema);
+            let plan = Plan::of(&statement, context.keyspace, context.schema).on(server);
             let values = values
                 .as_ref()
                 .or((statement.bind_markers.is_empty()).then_some(&Values::NONE));
@@ -312,16 +350,23 @@ impl StatementAnswer {
     }
 }
 
-/// Syntax that Cassandra itself does not know is an error there.
-pub(super) fn extension_error(statement: &Statement<'_>) -> Option<StatementError> {
-    let extension = statement.extension.as_ref()?;
+/// Syntax that the server does not know is an error there.
+pub(super) fn extension_error(statement: &Statement<'_>, server: ServerVersion) -> Option<StatementError> {
+    let extension = statement
+        .extension
+        .filter(|extension| !extension.is_read_by(server))?;
     let message = match extension.dialect {
-        Dialect::Scylla => "ScyllaDB syntax, which Cassandra does not support",
-        _ => "syntax that Cassandra 5.0 does not support",
+        Dialect::Scylla => "ScyllaDB syntax, which Cassandra does not support".to_owned(),
+        Dialect::Cassandra(since) => {
+            format!("syntax that Cassandra {server} does not support, but {since} does (see --server)")
+        }
+        Dialect::CassandraUpTo(last) => {
+            format!("a name that Cassandra supports up to {last} only, unless it is quoted")
+        }
     };
     Some(StatementError {
         stage: "parse",
-        message: message.to_owned(),
+        message,
         offset: Some(extension.span.start),
     })
 }

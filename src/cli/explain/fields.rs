@@ -94,7 +94,7 @@ pub(super) fn is_write(kind: Kind) -> bool {
 }
 
 pub(super) fn touches(kind: Kind) -> bool {
-    kind == Kind::Select || is_write(kind)
+    kind == Kind::Select || kind == Kind::Transaction || is_write(kind)
 }
 
 pub(super) fn text_of(facts: &Facts) -> TextFields {

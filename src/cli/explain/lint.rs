@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use jiff::civil::Date;
 
 use cqlens_audit::audit::Once;
+use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted};
 use cqlens_window::Cluster;
@@ -17,18 +18,32 @@ use cqlens_window::number;
 pub(super) struct Judge<'j> {
     judging: &'j Judging,
     today: Date,
+    /// Who would read the statements.
+    pub(super) server: ServerVersion,
 }
 
 impl<'j> Judge<'j> {
     /// Thresholds and acceptances as set, judged on that day.
     pub(super) fn new(judging: &'j Judging, today: Date) -> Self {
-        Self { judging, today }
+        Self {
+            judging,
+            today,
+            server: ServerVersion::default(),
+        }
+    }
+
+    /// The same for statements that a version of Cassandra reads.
+    pub(super) fn for_server(self, server: ServerVersion) -> Self {
+        Self { server, ..self }
     }
 
     /// The findings on the statement that was executed once, by whether they are
     /// accepted, the severest first.
     pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
-        let cluster = Cluster::default();
+        let cluster = Cluster {
+            release_version: Some(self.server.to_string()),
+            ..Cluster::default()
+        };
         let context = Context::new(&once.window, schema, &cluster).of_text();
         let mut findings = cqlens_rules::check(&context, &self.judging.settings).findings;
         // What a rule says of the schema as a whole is said of no statement.

@@ -20,6 +20,7 @@ mod remark;
 mod script;
 mod source;
 mod touched;
+mod transaction;
 
 use std::fs;
 use std::io::{self, Write};
@@ -38,6 +39,7 @@ use self::remark::RemarkLevel;
 use self::script::ScriptExplainer;
 use self::source::SourceText;
 use super::{colour, log, output::today, schema_file};
+use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 use cqlens_rehearse::recording::is_recording;
 use cqlens_rules::{Judging, Severity};
@@ -51,6 +53,9 @@ pub(super) struct Args {
     /// Definitions of the tables, as printed by `DESCRIBE SCHEMA`; without it, only the text is explained.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// The version of Cassandra that reads the statements: what it does not know is an error.
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    server: ServerVersion,
     /// The keyspace of unqualified names, until a USE.
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
@@ -102,7 +107,7 @@ last two are results, and change the exit code only if --fail-on is given.";
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let schema = known_schema(args)?;
-    let judge = Judge::new(judging, today(Timestamp::now()));
+    let judge = Judge::new(judging, today(Timestamp::now())).for_server(args.server);
     let stdout = io::stdout();
     let colour = colour::is_on(&stdout);
     let out = io::BufWriter::new(stdout.lock());

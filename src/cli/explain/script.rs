@@ -14,6 +14,7 @@ use super::nearest;
 use super::print::Printer;
 use super::remark::{Remark, RemarkLevel};
 use super::source::{PlacedStatement, SourceText};
+use super::transaction;
 use cqlens_audit::audit::Once;
 use cqlens_cql::footprint::{Count, Footprint, Keys};
 use cqlens_cql::plan::Plan;
@@ -102,7 +103,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     }
 
     fn statement(&mut self, statement: &Statement<'_>, place: &PlacedStatement) -> io::Result<()> {
-        if let Some(error) = extension_error(statement) {
+        if let Some(error) = extension_error(statement, self.judge.server) {
             let span = statement.extension.as_ref().map(|extension| extension.span);
             return self.say(Remark::from_extension(error, span), place);
         }
@@ -142,9 +143,10 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     /// Explains a statement that reads or writes.
     fn request(&mut self, statement: &Statement<'_>, place: &PlacedStatement) -> io::Result<()> {
         let plan = Plan::of(statement, self.keyspace.as_deref(), &self.definitions.schema);
+        let plan = plan.on(self.judge.server);
         let touches = matches!(
             plan.facts().kind,
-            Kind::Select | Kind::Insert | Kind::Update | Kind::Delete | Kind::Batch
+            Kind::Select | Kind::Insert | Kind::Update | Kind::Delete | Kind::Batch | Kind::Transaction
         );
         if !touches {
             return Ok(());
@@ -247,6 +249,9 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             let (name, table) = (text::escaped(&place.source.name), text::escaped(&table));
             let touched = in_words(footprint, plan);
             writeln!(out, "{name}:{line}: {}{table}: {touched}", facts.kind)?;
+            if let Some(transaction) = transaction::in_words(plan) {
+                writeln!(out, "    {}", text::escaped(&transaction))?;
+            }
             let flags: Vec<String> = facts.flags().map(|flag| serde_name(&flag)).collect();
             if !flags.is_empty() {
                 writeln!(out, "    {}", flags.join(", "))?;
@@ -272,6 +277,8 @@ fn defines(statement: &Statement<'_>) -> bool {
             | Body::CreateView(_)
             | Body::AlterView(_)
             | Body::Drop(_)
+            | Body::CopyTable(_)
+            | Body::Annotate(_)
     )
 }
 

@@ -33,7 +33,7 @@ enum Partitions {
 }
 
 /// At most so many keys are listed.
-const MAX_KEYS_SHOWN: usize = 32;
+pub(super) const MAX_KEYS_SHOWN: usize = 32;
 
 impl PartitionsTouched {
     /// What is known of every execution, where this one was not bound.

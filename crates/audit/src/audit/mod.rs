@@ -46,6 +46,8 @@ mod testing;
 #[cfg(test)]
 mod too_long;
 mod trace_sample;
+#[cfg(test)]
+mod transactions;
 
 use std::{
     fmt,

@@ -131,7 +131,10 @@ impl Rules {
     pub(super) fn add(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if matches!(
             plan.shape,
-            Shape::Read(_) | Shape::Batch(_) | Shape::Unknown(Reason::NotApplicable, _)
+            Shape::Read(_)
+                | Shape::Batch(_)
+                | Shape::Transaction(_)
+                | Shape::Unknown(Reason::NotApplicable, _)
         ) {
             let message =
                 "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.";

@@ -7,7 +7,7 @@ use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
 use super::keys::Counted;
-use super::restriction::{Bound, Choices, Restriction, Test};
+use super::restriction::{Bound, Choices, Excluded, Restriction, Test};
 use super::restrictions::Restrictions;
 use super::term::{Datum, Marker};
 use super::touched::Touched;
@@ -38,6 +38,8 @@ pub(super) struct RowSlice {
     pub(super) is_descending: Option<bool>,
     pub(super) start: Bound,
     pub(super) end: Bound,
+    /// What is left out of it.
+    pub(super) excluded: Vec<Excluded>,
 }
 
 impl RowCheck {
@@ -54,7 +56,10 @@ impl RowCheck {
                 Test::In(Choices::Bound(marker)) => check.lists.push(marker.clone()),
                 Test::Slice(slice) => {
                     if let (Some(start), Some(end)) = (&slice.start, &slice.end) {
-                        check.slices.push(RowSlice::of(restriction, keyspace, start, end));
+                        check.slices.push(RowSlice {
+                            excluded: slice.excluded.clone(),
+                            ..RowSlice::of(restriction, keyspace, start, end)
+                        });
                     }
                     // What follows a slice is not part of it.
                     break;
@@ -129,6 +134,7 @@ impl RowSlice {
             is_descending: Some(matches!(restriction.columns.as_slice(), [only] if only.is_descending())),
             start: start.clone(),
             end: end.clone(),
+            excluded: Vec::new(),
         }
     }
 
@@ -151,12 +157,38 @@ impl RowSlice {
         match orders.find(|order| order.is_ne()) {
             Some(order) => order == Ordering::Greater,
             None => match start.len().cmp(&end.len()) {
-                Ordering::Equal => !(self.start.inclusive && self.end.inclusive),
+                Ordering::Equal => {
+                    !(self.start.inclusive && self.end.inclusive) || self.leaves_out(&start, values)
+                }
                 // The shorter end stands for all rows below it: they are left out if it is exclusive.
                 Ordering::Less => !self.start.inclusive,
                 Ordering::Greater => !self.end.inclusive,
             },
         }
+    }
+
+    /// Whether the only value between its ends is one that is left out.
+    fn leaves_out(&self, only: &[Option<Vec<u8>>], values: Option<&Values<'_>>) -> bool {
+        self.excluded.iter().any(|excluded| {
+            let Choices::Listed(terms) = &excluded.choices else {
+                return false;
+            };
+            terms.iter().any(|term| {
+                let bound = Bound {
+                    term: term.clone(),
+                    inclusive: true,
+                    is_tuple: excluded.is_tuple,
+                };
+                let components = self.components(&bound, values).unwrap_or_default();
+                let is_equal = |((mine, theirs), cql_type): ((&Option<Vec<u8>>, &Option<Vec<u8>>), _)| match (
+                    mine, theirs,
+                ) {
+                    (Some(mine), Some(theirs)) => value::compare(cql_type, mine, theirs).is_eq(),
+                    _ => false,
+                };
+                components.len() == only.len() && components.iter().zip(only).zip(&self.types).all(is_equal)
+            })
+        })
     }
 
     /// The values of one end, fewer than columns where it is compared with fewer; null is taken where one

@@ -5,6 +5,7 @@ use crate::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_proto::message::Values;
 
 use super::batch_sum::BatchSum;
+use super::checks;
 use super::keys::{self, Counted, KeyPlan};
 use super::limits::{self, ReadLimits};
 use super::refusal::Refusal;
@@ -66,16 +67,19 @@ impl Plan {
                     },
                 limit: None,
                 per_partition_limit: None,
+                refusal: None,
+                filters,
                 ..
-            }) => Some(keys),
+            }) if filters.is_empty() => Some(keys),
             Shape::Write(WritePlan {
                 writes: Writes::Keys(keys),
                 row_check: None,
+                checks,
                 conditional_in: None,
                 deletes_columns_of_range: false,
                 refusal: None,
                 ..
-            }) => Some(keys),
+            }) if checks.is_empty() => Some(keys),
             _ => None,
         }
     }
@@ -151,13 +155,14 @@ impl Plan {
     }
 
     /// Adds the keys of one execution to those of others.
-    fn touch(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Touched, Refusal> {
+    pub(super) fn touch(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Touched, Refusal> {
         match &self.shape {
             Shape::Unknown(_, Some(refusal)) => Err(refusal.clone()),
             Shape::Unknown(reason, None) => Ok(Touched::Unknown(*reason)),
             Shape::Read(plan) => self.read(plan, values, keys),
             Shape::Write(plan) => plan.touch(values, keys),
             Shape::Batch(batch) => batch.touch(values, keys),
+            Shape::Transaction(transaction) => transaction.touch(values, keys),
         }
     }
 
@@ -167,6 +172,7 @@ impl Plan {
         values: Option<&Values<'_>>,
         keys: &mut Keys,
     ) -> Result<Touched, Refusal> {
+        plan.filters.iter().try_for_each(|filter| filter.check(values))?;
         if plan.limit.is_some() || plan.per_partition_limit.is_some() {
             match self.limits(values) {
                 Err(refusal) if refusal.reason != Reason::Unbound => return Err(refusal),
@@ -231,7 +237,12 @@ impl Shape {
                 plan.cells.iter().for_each(|plan| plan.note(values, cells));
             }
             Self::Batch(batch) => batch.note_cells(values, cells),
-            Self::Write(_) | Self::Unknown(..) => {}
+            Self::Transaction(transaction) if transaction.refusal.is_none() => {
+                transaction
+                    .children()
+                    .for_each(|child| child.note_cells(values, cells));
+            }
+            Self::Write(_) | Self::Transaction(_) | Self::Unknown(..) => {}
         }
     }
 }
@@ -239,6 +250,12 @@ impl WritePlan {
     fn touch(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Touched, Refusal> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
+        }
+        self.checks.iter().try_for_each(|checked| checked.check(values))?;
+        if let (Writes::Json(document), Some(values)) = (&self.writes, values)
+            && let Some(column) = document.violation(values)
+        {
+            return Err(checks::null_of(column));
         }
         let count = |keys: &mut Keys| match &self.writes {
             Writes::Keys(plan) => plan.count(values, keys),

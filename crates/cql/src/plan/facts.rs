@@ -4,6 +4,8 @@ use crate::syntax::ast::{BatchKind, Kind};
 
 use super::flag::Flag;
 use super::kind::StatementKind;
+use super::refusal::Refusal;
+use super::transaction::TransactionFacts;
 
 /// What the text of a statement says, and what the schema makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Facts {
     pub timestamp_set: bool,
     /// `USING TTL`.
     pub ttl_set: bool,
+    /// For a transaction, its parts.
+    pub transaction: Option<TransactionFacts>,
     /// For a batch, its kind and the number of its statements.
     pub batch: Option<(BatchKind, usize)>,
     /// What only a schema can tell; none without one, or where Cassandra would refuse the statement.
@@ -52,6 +56,8 @@ pub struct SchemaFacts {
     pub filtering_needed: bool,
     /// Every partition key column is restricted by `=` or `IN`.
     pub full_partition_key: bool,
+    /// Every primary key column is restricted by `=` or `IN`.
+    pub names_rows: bool,
     /// `IN` on a partition key column; `IN` of one listed value is `=`.
     pub in_on_partition_key: bool,
     /// `IN` on several columns of the partition key.
@@ -81,6 +87,8 @@ pub struct SchemaFacts {
     pub partition_key_markers: Option<Vec<usize>>,
     /// Whether all markers are values of one table, so that PREPARED tells which are the key's.
     pub markers_of_one_table: bool,
+    /// Why Cassandra refuses the statement up to 5.0, where 6.0 does not.
+    pub refused_before_6: Option<Refusal>,
 }
 
 /// What a `DELETE` deletes.
@@ -144,6 +152,7 @@ impl Facts {
             lwt: false,
             timestamp_set: false,
             ttl_set: false,
+            transaction: None,
             batch: None,
             schema: None,
         }
@@ -157,12 +166,24 @@ impl Facts {
             Kind::Update => StatementKind::Update,
             Kind::Delete => StatementKind::Delete,
             Kind::Batch => StatementKind::Batch,
+            Kind::Transaction => StatementKind::Transaction,
             Kind::Truncate
             | Kind::CreateKeyspace
             | Kind::AlterKeyspace
             | Kind::DropKeyspace
             | Kind::CreateTable
             | Kind::AlterTable
+            | Kind::CopyTable
+            | Kind::CommentOnKeyspace
+            | Kind::CommentOnTable
+            | Kind::CommentOnColumn
+            | Kind::CommentOnUserType
+            | Kind::CommentOnUserTypeField
+            | Kind::SecurityLabelOnKeyspace
+            | Kind::SecurityLabelOnTable
+            | Kind::SecurityLabelOnColumn
+            | Kind::SecurityLabelOnUserType
+            | Kind::SecurityLabelOnUserTypeField
             | Kind::DropTable
             | Kind::CreateType
             | Kind::AlterType
@@ -180,6 +201,12 @@ impl Facts {
             | Kind::DropTrigger => StatementKind::Ddl,
             _ => StatementKind::Other,
         }
+    }
+
+    fn names_several_tables(&self) -> bool {
+        let is_of_several =
+            self.transaction.is_some() || self.batch.is_some_and(|(_, statements)| statements > 0);
+        is_of_several && self.table.is_none()
     }
 
     /// The facts that patterns carry, in the order of [`Flag`].
@@ -209,10 +236,7 @@ impl Facts {
             (schema.view, Flag::View),
             (batch_kind == Some(BatchKind::Logged), Flag::LoggedBatch),
             (batch_kind == Some(BatchKind::Unlogged), Flag::UnloggedBatch),
-            (
-                self.batch.is_some_and(|(_, statements)| statements > 0) && self.table.is_none(),
-                Flag::SeveralTables,
-            ),
+            (self.names_several_tables(), Flag::SeveralTables),
         ];
         flags
             .into_iter()

@@ -47,7 +47,7 @@ impl Plan {
                 writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => PartitionClass::Single,
-            Shape::Batch(_) => match self.foreseen_partitions() {
+            Shape::Batch(_) | Shape::Transaction(_) => match self.foreseen_partitions() {
                 Some(1) => PartitionClass::Single,
                 Some(_) => PartitionClass::Multi,
                 None => PartitionClass::Unknown,
@@ -76,16 +76,17 @@ impl Plan {
                 writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => Some(1),
-            Shape::Batch(batch) => of_batch(&batch.children),
+            Shape::Batch(batch) => of_batch(batch.children.iter()),
+            Shape::Transaction(transaction) => of_batch(transaction.children()),
             Shape::Read(_) | Shape::Unknown(..) => None,
         }
     }
 }
 
 /// Those of the statements of a batch together, where no two write one table: two keys of a table may be the same.
-fn of_batch(children: &[Plan]) -> Option<u64> {
+fn of_batch<'p>(mut children: impl Iterator<Item = &'p Plan>) -> Option<u64> {
     let mut tables = BTreeSet::new();
-    children.iter().try_fold(0_u64, |sum, child| {
+    children.try_fold(0_u64, |sum, child| {
         let [(table, _)] = child.tables() else {
             return None;
         };

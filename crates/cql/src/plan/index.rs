@@ -3,7 +3,7 @@
 use crate::syntax::ast::IndexTargetKind;
 use cqlens_proto::types::CqlType;
 
-use super::restriction::{Contains, Restriction, Slice, Test};
+use super::restriction::{Contains, Restriction, Test};
 use crate::schema::{DataType, Index, IndexClass, Keyspace, Table};
 
 /// An operator as indexes tell them apart.
@@ -23,6 +23,8 @@ enum Operator {
 pub(super) struct Indexes<'s> {
     pub(super) table: &'s Table,
     pub(super) keyspace: &'s Keyspace,
+    /// Those that the statement does not want to be used, by name.
+    pub(super) excluded: &'s [String],
 }
 
 impl<'s> Indexes<'s> {
@@ -75,7 +77,9 @@ impl<'s> Indexes<'s> {
     }
 
     fn all(self) -> impl Iterator<Item = &'s Index> {
-        self.table.indexes.values()
+        let excluded = self.excluded;
+        let indexes = self.table.indexes.values();
+        indexes.filter(move |index| !excluded.contains(&index.name))
     }
 
     fn group_needs_filtering(self, group: &[&Index], restriction: &Restriction<'_>) -> bool {
@@ -95,7 +99,8 @@ impl<'s> Indexes<'s> {
                 values,
                 keys,
                 entries,
-            }) => values + keys + entries > 1,
+                opposites,
+            }) => values + keys + entries + opposites > 1,
             _ => false,
         };
         // Of several CONTAINS on one column, a legacy index checks only one.
@@ -137,7 +142,9 @@ impl<'s> Indexes<'s> {
 
     /// Whether an index exists on a column, whatever it supports.
     pub(super) fn depends_on(self, column: &str) -> bool {
-        self.all()
+        self.table
+            .indexes
+            .values()
             .any(|index| index.targets.iter().any(|target| target.column == column))
     }
 }
@@ -146,11 +153,14 @@ fn operators(test: &Test) -> Vec<Operator> {
     match test {
         Test::Equal(_) => vec![Operator::Equal],
         Test::In(_) => vec![Operator::In],
-        Test::Slice(Slice { .. }) => vec![Operator::Range],
+        Test::Slice(slice) if slice.is_bounded() => vec![Operator::Range],
+        // No index finds what is to be left out.
+        Test::Slice(_) => Vec::new(),
         Test::Contains(Contains {
             values,
             keys,
             entries,
+            opposites: _,
         }) => {
             let kinds = [
                 (values, Operator::Contains),

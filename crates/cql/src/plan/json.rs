@@ -25,6 +25,8 @@ pub(super) struct JsonKey {
     source: JsonSource,
     /// The other columns, which a document deletes that does not name them; none with `DEFAULT UNSET`.
     others: Vec<Box<str>>,
+    /// The columns that have constraints.
+    checked: Vec<Box<str>>,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +83,25 @@ impl JsonKey {
             columns,
             source,
             others,
+            checked: Vec::new(),
         }
+    }
+
+    /// The same where these columns have constraints.
+    pub(super) fn checking(self, checked: Vec<Box<str>>) -> Self {
+        Self { checked, ..self }
+    }
+
+    /// The first column with constraints that an execution sets to null: none of them lets null pass.
+    pub(super) fn violation(&self, values: &Values<'_>) -> Option<&str> {
+        if self.checked.is_empty() {
+            return None;
+        }
+        let nulls = self.nulls(values);
+        self.checked
+            .iter()
+            .map(AsRef::as_ref)
+            .find(|column| nulls.contains(column))
     }
 
     /// The columns that an execution sets to null by naming them so, or by not naming them.

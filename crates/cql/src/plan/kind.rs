@@ -17,6 +17,8 @@ pub enum StatementKind {
     Delete,
     /// BATCH, as text or as a message.
     Batch,
+    /// BEGIN TRANSACTION.
+    Transaction,
     /// CREATE, ALTER, DROP, TRUNCATE.
     Ddl,
     /// Everything else, statements that were not understood included.
@@ -24,12 +26,17 @@ pub enum StatementKind {
 }
 
 impl StatementKind {
-    /// Whether this is a read.
+    /// Whether this is a read and does nothing else.
     pub fn is_read(self) -> bool {
         self == Self::Select
     }
 
-    /// Whether this writes rows.
+    /// Whether executions touch partitions.
+    pub fn touches_partitions(self) -> bool {
+        self.is_read() || self.is_write() || self == Self::Transaction
+    }
+
+    /// Whether this writes rows and does nothing else.
     pub fn is_write(self) -> bool {
         matches!(self, Self::Insert | Self::Update | Self::Delete | Self::Batch)
     }

@@ -8,6 +8,7 @@ use crate::syntax::ast::{
 use cqlens_proto::types::CqlType;
 
 use super::cells::CellPlan;
+use super::checks::CheckedValue;
 use super::clustering::RowCheck;
 use super::compile::Receiver;
 use super::facts::{DeleteKind, SchemaFacts};
@@ -73,6 +74,13 @@ fn insert_values(
         let column = translator.column(name.as_str(), name.span)?;
         sets_clustering |= matches!(column.kind, ColumnKind::Clustering(_));
         if column.is_primary_key() {
+            if matches!(value, Term::Reference(_)) {
+                let message = format!(
+                    "a reference cannot be used to insert PRIMARY KEY column {}",
+                    column.name
+                );
+                return Err(Refusal::at(message, value.span()));
+            }
             clause.relations.push(equal(name, value));
         } else {
             target.check_value(column, value)?;
@@ -88,10 +96,14 @@ fn insert_values(
         ..target.facts(&restrictions)
     };
     let cells = CellPlan::of_insert(insert, &restrictions, target);
+    target.check_required(names.iter().map(Name::as_str))?;
+    let written = names.iter().map(Name::as_str).zip(values);
+    let checks = target.checked_values(written, &restrictions);
     Ok((
         facts,
         WritePlan {
             cells,
+            checks,
             ..write_plan(target, &restrictions, None)
         },
     ))
@@ -111,7 +123,13 @@ fn insert_json(
         is_regular && default == JsonDefault::Null
     });
     let deleted = deleted.map(|column| column.name.as_str().into()).collect();
-    let key = JsonKey::of(value, columns, deleted, target.name.clone());
+    let checked = target
+        .table
+        .columns
+        .iter()
+        .filter(|column| !column.constraints.is_empty());
+    let checked = checked.map(|column| column.name.as_str().into()).collect();
+    let key = JsonKey::of(value, columns, deleted, target.name.clone()).checking(checked);
     if let Term::Literal(literal) = value {
         let known = |name: &str| target.table.column(name).is_some();
         json::check(&literal.decoded(), known).map_err(|message| Refusal::at(message, literal.span))?;
@@ -135,6 +153,7 @@ fn insert_json(
         WritePlan {
             writes: Writes::Json(key),
             row_check: None,
+            checks: Vec::new(),
             conditional_in: None,
             deletes_columns_of_range: false,
             refusal: None,
@@ -181,10 +200,26 @@ pub(super) fn update(update: &Update<'_>, target: &Target<'_>) -> Result<(Schema
         facts,
         WritePlan {
             refusal,
+            checks: checks_of_update(update, &restrictions, target)?,
             cells: CellPlan::of_update(update, &restrictions, target),
             ..write_plan(target, &restrictions, conditional)
         },
     ))
+}
+
+/// What an `UPDATE` sets as a whole; what it adds to a column is not known.
+fn checks_of_update(
+    update: &Update<'_>,
+    restrictions: &Restrictions<'_>,
+    target: &Target<'_>,
+) -> Result<Vec<CheckedValue>, Refusal> {
+    let assignments = update.assignments.iter();
+    target.check_required(assignments.clone().map(|assignment| assignment.column.as_str()))?;
+    let written = assignments.filter_map(|assignment| match &assignment.operation {
+        AssignmentOperation::Set(value) => Some((assignment.column.as_str(), value)),
+        _ => None,
+    });
+    Ok(target.checked_values(written, restrictions))
 }
 
 pub(super) fn delete(delete: &Delete<'_>, target: &Target<'_>) -> Result<(SchemaFacts, WritePlan), Refusal> {
@@ -262,6 +297,7 @@ fn write_plan(
     WritePlan {
         writes: Writes::Keys(keys),
         row_check: RowCheck::of(restrictions, target.keyspace),
+        checks: Vec::new(),
         conditional_in,
         deletes_columns_of_range: false,
         refusal: None,
@@ -344,7 +380,7 @@ fn check_assignment(
         AssignmentOperation::Add(_) | AssignmentOperation::Subtract(_) | AssignmentOperation::Prepend(_)
     );
     let can_add = is_counter || (column.data_type.is_collection() && column.data_type.is_multi_cell());
-    if adds && !can_add && !is_conditional {
+    if adds && !can_add && !is_conditional && !target.in_transaction {
         let message = format!("Invalid operation for non counter column {}", column.name);
         return Err(Refusal::at(message, span));
     }

@@ -12,7 +12,7 @@ use super::refusal::{Refusal, Stage};
 use super::shape::{Plan, Shape};
 use super::target::{KeyText, Target, find};
 use super::text_facts::TextFacts;
-use super::{batch, modification, select};
+use super::{batch, modification, select, transaction};
 
 impl Plan {
     /// Plans a statement whose unqualified names are `keyspace`'s.
@@ -62,6 +62,7 @@ impl Plan {
                     .collect();
                 batch::plan(text, batch, children, schema)
             }
+            Body::Transaction(transaction) => transaction::plan(text, transaction, schema),
             Body::Truncate(truncate) => {
                 let facts = text.of_other();
                 let found = find(&truncate.table, text, schema, &facts);
@@ -78,7 +79,7 @@ impl Plan {
 }
 
 impl TextFacts<'_, '_> {
-    fn of_table(
+    pub(super) fn of_table(
         &self,
         facts: Facts,
         name: &QualifiedName<'_>,
@@ -116,7 +117,7 @@ impl TextFacts<'_, '_> {
         }
     }
 
-    fn of_modification(&self, modification: &Modification<'_>, schema: &Schema) -> Plan {
+    pub(super) fn of_modification(&self, modification: &Modification<'_>, schema: &Schema) -> Plan {
         let facts = self.facts_of_modification(modification);
         self.of_table(
             facts,

@@ -47,7 +47,9 @@ impl Plan {
                 text.facts_of_modification(&Modification::Delete(delete.clone())),
                 Some(&delete.where_clause),
             ),
-            Body::Batch(_) => return Self::unknown(text.of_other(), Vec::new(), Reason::SchemaUnknown, None),
+            Body::Batch(_) | Body::Transaction(_) => {
+                return Self::unknown(text.of_other(), Vec::new(), Reason::SchemaUnknown, None);
+            }
             _ => return Self::unknown(text.of_other(), Vec::new(), Reason::NotApplicable, None),
         };
         let table = markers.table.as_ref().map(|(keyspace, table)| {
@@ -81,6 +83,8 @@ impl Plan {
                 reads: Reads::Keys { keys, row_check },
                 limit: None,
                 per_partition_limit: None,
+                refusal: None,
+                filters: Vec::new(),
                 cells: None,
             }),
             _ => Shape::Write(write_plan(Writes::Keys(keys), row_check)),
@@ -122,6 +126,7 @@ fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {
     WritePlan {
         writes,
         row_check,
+        checks: Vec::new(),
         conditional_in: None,
         deletes_columns_of_range: false,
         refusal: None,
@@ -145,6 +150,8 @@ fn by_text(body: &Body<'_>) -> Option<Shape> {
             },
             limit: None,
             per_partition_limit: None,
+            refusal: None,
+            filters: Vec::new(),
             cells: None,
         })),
         _ => None,

@@ -2,8 +2,11 @@
 
 use crate::syntax::ast::RelationOperator;
 
+use cqlens_proto::message::Values;
+
 use super::refusal::Refusal;
-use super::term::{CompiledTerm, Marker};
+use super::term::{CompiledTerm, Datum, Marker};
+use crate::footprint::Reason;
 use crate::schema::{Column, ColumnKind, Table};
 
 /// What is said of one column, or of several that are compared as a tuple.
@@ -14,6 +17,33 @@ pub(super) struct Restriction<'s> {
     /// Written as a tuple, `(c) = (1)`, or merged with such a relation.
     pub(super) is_multi_column: bool,
     pub(super) test: Test,
+    /// What `LIKE` and `NOT CONTAINS` compare with.
+    pub(super) filters: Vec<FilterValue>,
+}
+
+/// A value that rows are filtered by, and that must be there.
+#[derive(Debug, Clone)]
+pub(super) struct FilterValue {
+    pub(super) column: Box<str>,
+    pub(super) term: CompiledTerm,
+    pub(super) is_pattern: bool,
+}
+
+impl FilterValue {
+    /// Refuses null, and an empty pattern (`LikePattern.parse`).
+    pub(super) fn check(&self, values: Option<&Values<'_>>) -> Result<(), Refusal> {
+        let what = match self.term.evaluate(values) {
+            Ok(Datum::Null) => "null",
+            Ok(Datum::NotSet) => "unset",
+            Ok(Datum::Bytes(pattern)) if self.is_pattern && !pattern.iter().any(|byte| *byte != b'%') => {
+                let message = "LIKE value can't be empty.";
+                return Err(Refusal::bind(Reason::InvalidStatement, message));
+            }
+            _ => return Ok(()),
+        };
+        let message = format!("Invalid {what} value for column {}", self.column);
+        Err(Refusal::bind(Reason::InvalidStatement, message))
+    }
 }
 
 /// How columns are restricted.
@@ -36,11 +66,21 @@ pub(super) enum Choices {
     Bound(Marker),
 }
 
-/// An inequality or two.
+/// Inequalities: at most one for each end, and any number of values that are left out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slice {
     pub(super) start: Option<Bound>,
     pub(super) end: Option<Bound>,
+    /// `!=` and `NOT IN`.
+    pub(super) excluded: Vec<Excluded>,
+}
+
+/// Values that are left out of a slice.
+#[derive(Debug, Clone)]
+pub(super) struct Excluded {
+    pub(super) choices: Choices,
+    /// Compared with a tuple of columns, not with one column.
+    pub(super) is_tuple: bool,
 }
 
 /// One end of a slice.
@@ -52,12 +92,13 @@ pub(super) struct Bound {
     pub(super) is_tuple: bool,
 }
 
-/// How many `CONTAINS`, `CONTAINS KEY` and `column[key] = value` a column is restricted by.
+/// How many `CONTAINS`, `CONTAINS KEY` and `column[key] = value` a column is restricted by, and how many opposites of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Contains {
     pub(super) values: usize,
     pub(super) keys: usize,
     pub(super) entries: usize,
+    pub(super) opposites: usize,
 }
 
 impl Restriction<'_> {
@@ -92,14 +133,43 @@ impl Slice {
         });
         match operator {
             RelationOperator::LessThan | RelationOperator::LessOrEqual => Self {
-                start: None,
                 end: bound,
+                ..Self::default()
             },
             _ => Self {
                 start: bound,
-                end: None,
+                ..Self::default()
             },
         }
+    }
+
+    /// `BETWEEN start AND end`.
+    pub(super) fn between(start: CompiledTerm, end: CompiledTerm, is_tuple: bool) -> Self {
+        let bound = |term| {
+            Some(Bound {
+                term,
+                inclusive: true,
+                is_tuple,
+            })
+        };
+        Self {
+            start: bound(start),
+            end: bound(end),
+            excluded: Vec::new(),
+        }
+    }
+
+    /// All but these.
+    pub(super) fn without(choices: Choices, is_tuple: bool) -> Self {
+        Self {
+            excluded: vec![Excluded { choices, is_tuple }],
+            ..Self::default()
+        }
+    }
+
+    /// Whether it has an end.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.start.is_some() || self.end.is_some()
     }
 
     /// Both slices; refused if both have the same end.
@@ -115,6 +185,7 @@ impl Slice {
             _ => Ok(Self {
                 start: self.start.or(other.start),
                 end: self.end.or(other.end),
+                excluded: [self.excluded, other.excluded].concat(),
             }),
         }
     }
@@ -134,16 +205,18 @@ impl<'s> Restriction<'s> {
         match (self.test, other.test) {
             (Test::Equal(_), _) => more_than_one("an Equal"),
             (Test::In(_), _) => more_than_one("a IN"),
-            (Test::Like, _) => more_than_one("a LIKE"),
+            (Test::Like, _) | (Test::Slice(_), Test::Like) => more_than_one("a LIKE"),
             (Test::IsNotNull, _) => more_than_one("an IS NOT NULL"),
             (Test::Ann, _) => more_than_one("an ANN ordering"),
             (Test::Contains(mine), Test::Contains(theirs)) => Ok(Self {
                 columns: self.columns,
                 is_multi_column: false,
+                filters: [self.filters, other.filters].concat(),
                 test: Test::Contains(Contains {
                     values: mine.values + theirs.values,
                     keys: mine.keys + theirs.keys,
                     entries: mine.entries + theirs.entries,
+                    opposites: mine.opposites + theirs.opposites,
                 }),
             }),
             (Test::Contains(_), _) => refuse(format!(
@@ -161,6 +234,7 @@ impl<'s> Restriction<'s> {
                     other.columns
                 };
                 Ok(Self {
+                    filters: Vec::new(),
                     test: Test::Slice(mine.and(theirs, &names)?),
                     is_multi_column: self.is_multi_column || other.is_multi_column,
                     columns,

@@ -1,5 +1,6 @@
 //! What a whole `WHERE` clause says of a table's columns, and what that means for keys, rows and slices.
 
+use super::refusal::Refusal;
 use super::restriction::{Restriction, Slice, Test};
 use super::term::CompiledTerm;
 use crate::schema::{Column, Table, is_virtual};
@@ -28,6 +29,8 @@ pub(super) struct Restrictions<'s> {
     pub(super) is_key_range: bool,
     pub(super) uses_index: bool,
     pub(super) indexes: Vec<String>,
+    /// Why Cassandra refuses the clause up to 5.0, where 6.0 does not.
+    pub(super) refused_before_6: Option<Refusal>,
 }
 
 /// How the token is restricted.

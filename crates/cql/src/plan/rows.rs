@@ -69,6 +69,7 @@ fn slices(clause: &Where<'_>, markers: &Markers, work: &Work) -> Vec<RowSlice> {
             if let Ok(Slice {
                 start: Some(start),
                 end: Some(end),
+                ..
             }) = one.clone().and(other.clone(), column)
             {
                 slices.push(RowSlice {
@@ -76,6 +77,7 @@ fn slices(clause: &Where<'_>, markers: &Markers, work: &Work) -> Vec<RowSlice> {
                     is_descending: None,
                     start,
                     end,
+                    excluded: Vec::new(),
                 });
             }
         }

@@ -6,6 +6,7 @@ use super::cells::CellPlan;
 use super::clustering::RowCheck;
 use super::compile::Receiver;
 use super::facts::SchemaFacts;
+use super::hints::IndexHints;
 use super::keys::{KeyColumn, KeyPlan};
 use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
@@ -23,14 +24,16 @@ pub(super) fn plan(select: &Select<'_>, target: &Target<'_>) -> Result<(SchemaFa
     let selected = selector::columns(&select.selection, table)?;
     let only_static = selects_only_static(&selected, table);
     let ann = ann_column(select, target)?;
+    let hints = IndexHints::of(select, table)?;
     let restrict = |allow_filtering: bool| {
         let purpose = Purpose::Select { allow_filtering };
-        Restrictions::of(
+        Restrictions::with_hints(
             &target.translator(),
             &select.where_clause,
             purpose,
             ann,
             only_static,
+            &hints.excluded,
         )
     };
     let restrictions = restrict(select.allow_filtering)?;
@@ -46,6 +49,7 @@ pub(super) fn plan(select: &Select<'_>, target: &Target<'_>) -> Result<(SchemaFa
     let facts = SchemaFacts {
         filtering_needed: select.allow_filtering && restrict(false).is_err(),
         full_partition_key: !restrictions.is_key_range,
+        names_rows: restrictions.names_rows(),
         reversed,
         aggregate: is_aggregate,
         ..target.facts(&restrictions)
@@ -59,7 +63,14 @@ pub(super) fn plan(select: &Select<'_>, target: &Target<'_>) -> Result<(SchemaFa
             .map(|term| target.compiler().term(term, receiver))
             .transpose()
     };
+    let refusal = hints.refusal(&restrictions.indexes);
     let plan = ReadPlan {
+        refusal,
+        filters: restrictions
+            .others
+            .iter()
+            .flat_map(|other| other.filters.clone())
+            .collect(),
         reads: reads(select, target, &restrictions, &selected),
         limit: limit(&select.limit, "[limit]")?,
         per_partition_limit: limit(&select.per_partition_limit, "[per_partition_limit]")?,

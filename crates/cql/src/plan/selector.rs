@@ -85,8 +85,11 @@ fn children<'t, 'a>(term: &'t Term<'a>) -> Vec<&'t Term<'a>> {
             std::iter::once(&**receiver).chain(ends).collect()
         }
         Term::Metadata { column, .. } => vec![column],
-        Term::Literal(_) | Term::Null(_) | Term::BindMarker(_) | Term::Column(_) | Term::CountRows(_) => {
-            Vec::new()
-        }
+        Term::Literal(_)
+        | Term::Null(_)
+        | Term::BindMarker(_)
+        | Term::Column(_)
+        | Term::Reference(_)
+        | Term::CountRows(_) => Vec::new(),
     }
 }

@@ -3,19 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::ServerVersion;
 use crate::footprint::Reason;
 use crate::schema::TableName;
 use crate::syntax::ast::BatchKind;
 
 use super::cells::MaybeCells;
+use super::checks::CheckedValue;
 use super::clustering::RowCheck;
 use super::facts::Facts;
 use super::flag::Flag;
 use super::json::JsonKey;
 use super::keys::KeyPlan;
 use super::refusal::Refusal;
+use super::restriction::FilterValue;
 use super::term::CompiledTerm;
 use super::token::TokenRange;
+use super::transaction::TransactionPlan;
 
 /// What a statement does, compiled once for all its executions.
 #[derive(Debug, Clone)]
@@ -36,6 +40,7 @@ pub(super) enum Shape {
     Read(ReadPlan),
     Write(WritePlan),
     Batch(BatchPlan),
+    Transaction(TransactionPlan),
     /// Not to be found, and why; a refusal goes with it where Cassandra would refuse the statement.
     Unknown(Reason, Option<Refusal>),
 }
@@ -46,6 +51,10 @@ pub(super) struct ReadPlan {
     pub(super) reads: Reads,
     pub(super) limit: Option<CompiledTerm>,
     pub(super) per_partition_limit: Option<CompiledTerm>,
+    /// What is refused when executed, whatever is bound.
+    pub(super) refusal: Option<Refusal>,
+    /// Values that rows are filtered by and that must not be null.
+    pub(super) filters: Vec<FilterValue>,
     pub(super) cells: MaybeCells,
 }
 
@@ -71,6 +80,8 @@ pub(super) struct WritePlan {
     pub(super) writes: Writes,
     /// Which rows are named, where these can be none.
     pub(super) row_check: Option<RowCheck>,
+    /// Values that the columns constrain; none of most tables.
+    pub(super) checks: Vec<CheckedValue>,
     /// The refusal of several partitions where a condition allows only one.
     pub(super) conditional_in: Option<&'static str>,
     /// Deletes some columns of rows that are not named one by one: refused as soon as there is a partition.
@@ -127,8 +138,34 @@ impl Plan {
         match &self.shape {
             Shape::Unknown(_, refusal) => refusal.as_ref(),
             Shape::Batch(batch) => batch.refusal.as_ref(),
+            Shape::Transaction(transaction) => transaction.refusal.as_ref(),
             Shape::Write(write) => write.refusal.as_ref(),
-            Shape::Read(_) => None,
+            Shape::Read(read) => read.refusal.as_ref(),
+        }
+    }
+
+    /// The plan as a version of Cassandra has it, which may refuse what newer ones do not.
+    #[must_use]
+    pub fn on(self, server: ServerVersion) -> Self {
+        if server >= ServerVersion::V6_0 {
+            return self;
+        }
+        match self.refused_before_6().cloned() {
+            Some(refusal) => {
+                let facts = Facts {
+                    schema: None,
+                    ..self.facts
+                };
+                Self::unknown(facts, self.tables, refusal.reason, Some(refusal))
+            }
+            None => self,
+        }
+    }
+
+    fn refused_before_6(&self) -> Option<&Refusal> {
+        match &self.shape {
+            Shape::Batch(batch) => batch.children.iter().find_map(Self::refused_before_6),
+            _ => self.facts.schema.as_ref()?.refused_before_6.as_ref(),
         }
     }
 

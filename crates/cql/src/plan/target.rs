@@ -6,8 +6,8 @@ use crate::footprint::Reason;
 use crate::schema::{Keyspace, Schema, Table, TableName, is_virtual};
 use crate::syntax::Work;
 use crate::syntax::ast::{
-    BindMarker, Comparand, Insert, InsertSource, Modification, QualifiedName, RelationOperator, Subject,
-    Term, Where,
+    BindMarker, Body, Comparand, Insert, InsertSource, Modification, QualifiedName, RelationOperator,
+    Subject, Term, Where,
 };
 use cqlens_proto::types::CqlType;
 
@@ -29,6 +29,8 @@ pub(super) struct Target<'s> {
     /// The type of its tokens.
     pub(super) token_type: CqlType,
     pub(super) key_markers: KeyMarkers,
+    /// The server reads what a write changes.
+    pub(super) in_transaction: bool,
     pub(super) work: &'s Work,
     /// The constants that are taken for markers; see [`BoundConstants`].
     pub(super) constants: Option<&'s BoundConstants<'s>>,
@@ -75,6 +77,7 @@ impl<'s> Target<'s> {
             view: self.table.view.is_some(),
             partition_key_markers: markers_in_key_order(self.table, &self.key_markers),
             markers_of_one_table: true,
+            refused_before_6: restrictions.refused_before_6.clone(),
             ..SchemaFacts::default()
         }
     }
@@ -135,6 +138,7 @@ pub(super) fn find<'s>(
         key_types,
         token_type,
         key_markers: Vec::new(),
+        in_transaction: matches!(text.statement.body, Body::Transaction(_)),
         work: text.work,
         constants: text.constants,
     })
@@ -184,8 +188,18 @@ fn note_where(clause: &Where<'_>, note: &mut impl FnMut(&str, &Term<'_>)) {
             continue;
         };
         match (&relation.operator, &relation.comparand) {
-            (RelationOperator::Contains | RelationOperator::ContainsKey, _) => {}
+            (
+                RelationOperator::Contains
+                | RelationOperator::ContainsKey
+                | RelationOperator::NotContains
+                | RelationOperator::NotContainsKey,
+                _,
+            ) => {}
             (_, Comparand::One(term)) => note(column.as_str(), term),
+            (_, Comparand::Range(range)) => {
+                note(column.as_str(), &range.0);
+                note(column.as_str(), &range.1);
+            }
             (_, Comparand::List(terms)) => terms.iter().for_each(|term| note(column.as_str(), term)),
             _ => {}
         }

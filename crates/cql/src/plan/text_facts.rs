@@ -1,7 +1,8 @@
 //! What the text of a statement says without a schema.
 
 use crate::syntax::ast::{
-    Body, InsertSource, Kind, Modification, QualifiedName, Select, Selection, Statement, Using,
+    AnnotatedObject, Annotation, Body, InsertSource, Kind, Modification, QualifiedName, Select, Selection,
+    Statement, Using,
 };
 use crate::syntax::{Work, cut_name};
 
@@ -73,6 +74,11 @@ impl TextFacts<'_, '_> {
             }
             Body::Truncate(truncate) => &truncate.table,
             Body::CreateTable(create) => &create.table,
+            Body::CopyTable(copy) => &copy.table,
+            Body::Annotate(Annotation {
+                object: AnnotatedObject::Table(table) | AnnotatedObject::Column(table, _),
+                ..
+            }) => table,
             Body::AlterTable(alter) => &alter.table,
             Body::CreateView(create) => &create.view,
             Body::AlterView(alter) => &alter.view,

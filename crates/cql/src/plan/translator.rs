@@ -6,9 +6,8 @@ use cqlens_proto::types::CqlType;
 
 use super::compile::{Compiler, Receiver, marker_of};
 use super::refusal::Refusal;
-use super::restriction::{Choices, Contains, Restriction, Slice, Test};
+use super::restriction::{Choices, Contains, FilterValue, Restriction, Slice, Test};
 use super::term::{CompiledTerm, Marker};
-use crate::footprint::Reason;
 use crate::schema::{Column, DataType, Keyspace, Table};
 
 /// Makes restrictions of the relations of one table.
@@ -29,11 +28,13 @@ impl<'s> Translator<'s> {
         match &relation.subject {
             Subject::Column(name) => {
                 let column = self.column(name.as_str(), name.span)?;
-                let test = self.single(column, relation)?;
+                let mut filters = Vec::new();
+                let test = self.single(column, relation, &mut filters)?;
                 Ok(Restriction {
                     columns: vec![column],
                     is_multi_column: false,
                     test,
+                    filters,
                 })
             }
             Subject::Element(name, key) => {
@@ -43,6 +44,7 @@ impl<'s> Translator<'s> {
                     columns: vec![column],
                     is_multi_column: false,
                     test,
+                    filters: Vec::new(),
                 })
             }
             Subject::Columns(names) => {
@@ -57,25 +59,37 @@ impl<'s> Translator<'s> {
                     columns,
                     is_multi_column: true,
                     test,
+                    filters: Vec::new(),
                 })
             }
             Subject::Token(_) | Subject::Field(..) => Err(unsupported(relation)),
         }
     }
 
-    fn single(&self, column: &'s Column, relation: &Relation<'_>) -> Result<Test, Refusal> {
+    /// What a relation says of a column; what it filters by is added to `filters`.
+    fn single(
+        &self,
+        column: &'s Column,
+        relation: &Relation<'_>,
+        filters: &mut Vec<FilterValue>,
+    ) -> Result<Test, Refusal> {
         let data_type = &column.data_type;
         let refuse = |why: &str| Err(Refusal::at(why.to_owned(), relation.span));
         let contains = matches!(
             relation.operator,
-            RelationOperator::Contains | RelationOperator::ContainsKey
+            RelationOperator::Contains
+                | RelationOperator::ContainsKey
+                | RelationOperator::NotContains
+                | RelationOperator::NotContainsKey
+        );
+        let is_key = matches!(
+            relation.operator,
+            RelationOperator::ContainsKey | RelationOperator::NotContainsKey
         );
         if contains && !data_type.is_collection() {
             return refuse("CONTAINS is for collections only");
         }
-        if relation.operator == RelationOperator::ContainsKey
-            && !matches!(data_type.thawed(), DataType::Map(..))
-        {
+        if is_key && !matches!(data_type.thawed(), DataType::Map(..)) {
             return refuse("CONTAINS KEY is for maps only");
         }
         if data_type.is_multi_cell() && relation.operator != RelationOperator::IsNotNull && !contains {
@@ -99,15 +113,7 @@ impl<'s> Translator<'s> {
                 Comparand::List(terms) if terms.len() == 1 => {
                     Test::Equal(self.compiler.term(&terms[0], receiver)?)
                 }
-                Comparand::List(terms) => {
-                    let terms: Result<Vec<CompiledTerm>, _> = terms
-                        .iter()
-                        .map(|term| self.compiler.term(term, receiver))
-                        .collect();
-                    Test::In(Choices::Listed(terms?))
-                }
-                Comparand::Marker(marker) => Test::In(Choices::Bound(list_marker(marker, receiver))),
-                _ => return Err(unsupported(relation)),
+                _ => Test::In(self.choices(relation, receiver)?),
             },
             RelationOperator::LessThan
             | RelationOperator::LessOrEqual
@@ -118,47 +124,100 @@ impl<'s> Translator<'s> {
                 }
                 Test::Slice(Slice::of(relation.operator, one()?, false))
             }
-            RelationOperator::Contains | RelationOperator::ContainsKey => {
-                let is_key = relation.operator == RelationOperator::ContainsKey;
+            RelationOperator::Between => {
+                if mentions_duration(&cql_type) {
+                    return refuse("slice restrictions are not supported on durations");
+                }
+                let Comparand::Range(range) = &relation.comparand else {
+                    return Err(unsupported(relation));
+                };
+                let start = self.compiler.term(&range.0, receiver)?;
+                Test::Slice(Slice::between(
+                    start,
+                    self.compiler.term(&range.1, receiver)?,
+                    false,
+                ))
+            }
+            RelationOperator::NotEqual => Test::Slice(Slice::without(Choices::Listed(vec![one()?]), false)),
+            RelationOperator::NotIn => {
+                if mentions_duration(&cql_type) {
+                    return refuse("slice restrictions are not supported on durations");
+                }
+                Test::Slice(Slice::without(self.choices(relation, receiver)?, false))
+            }
+            RelationOperator::Contains
+            | RelationOperator::ContainsKey
+            | RelationOperator::NotContains
+            | RelationOperator::NotContainsKey => {
+                let is_opposite = matches!(
+                    relation.operator,
+                    RelationOperator::NotContains | RelationOperator::NotContainsKey
+                );
                 let element = element_type(&cql_type, is_key).ok_or_else(|| unsupported(relation))?;
                 if let Comparand::One(term) = &relation.comparand {
                     let name = format!("{}({})", if is_key { "key" } else { "value" }, column.name);
-                    self.compiler.term(
-                        term,
-                        Receiver {
-                            name: &name,
-                            cql_type: element,
-                        },
-                    )?;
+                    let receiver = Receiver {
+                        name: &name,
+                        cql_type: element,
+                    };
+                    let term = self.compiler.term(term, receiver)?;
+                    if is_opposite {
+                        filters.push(FilterValue {
+                            column: column.name.as_str().into(),
+                            term,
+                            is_pattern: false,
+                        });
+                    }
                 }
                 Test::Contains(Contains {
-                    values: usize::from(!is_key),
-                    keys: usize::from(is_key),
+                    values: usize::from(!is_opposite && !is_key),
+                    keys: usize::from(!is_opposite && is_key),
                     entries: 0,
+                    opposites: usize::from(is_opposite),
                 })
             }
             RelationOperator::Like => {
-                one()?;
+                filters.push(FilterValue {
+                    column: column.name.as_str().into(),
+                    term: one()?,
+                    is_pattern: true,
+                });
                 Test::Like
             }
             RelationOperator::IsNotNull => Test::IsNotNull,
-            RelationOperator::NotEqual | RelationOperator::NotIn | RelationOperator::Between => {
-                return Err(unsupported(relation));
-            }
+            RelationOperator::IsNull => return Err(unsupported(relation)),
         })
     }
 
-    /// `column[key] = value`.
+    /// What a list holds, of which each value is compared with a column.
+    fn choices(&self, relation: &Relation<'_>, receiver: Receiver<'_>) -> Result<Choices, Refusal> {
+        match &relation.comparand {
+            Comparand::List(terms) => {
+                let terms = terms.iter().map(|term| self.compiler.term(term, receiver));
+                terms.collect::<Result<_, _>>().map(Choices::Listed)
+            }
+            Comparand::Marker(marker) => Ok(Choices::Bound(list_marker(marker, receiver))),
+            _ => Err(unsupported(relation)),
+        }
+    }
+
+    /// `column[key] = value` or `column[key] != value`.
     fn entry(&self, column: &Column, key: &ast::Term<'_>, relation: &Relation<'_>) -> Result<Test, Refusal> {
         let cql_type = self.keyspace.resolve(&column.data_type);
-        let (CqlType::Map(entry), true, RelationOperator::Equal, Comparand::One(value)) = (
+        let (
+            CqlType::Map(entry),
+            false,
+            RelationOperator::Equal | RelationOperator::NotEqual,
+            Comparand::One(value),
+        ) = (
             &cql_type,
-            column.data_type.is_multi_cell(),
+            column.is_primary_key(),
             relation.operator,
             &relation.comparand,
-        ) else {
+        )
+        else {
             return Err(Refusal::at(
-                "only = on an entry of a map that is not frozen is supported",
+                "only = and != on an entry of a map that is not part of the key are supported",
                 relation.span,
             ));
         };
@@ -176,10 +235,13 @@ impl<'s> Translator<'s> {
                 cql_type: &entry.1,
             },
         )?;
+        // An index finds what is in a map, and no map that is frozen.
+        let is_found = relation.operator == RelationOperator::Equal && column.data_type.is_multi_cell();
         Ok(Test::Contains(Contains {
             values: 0,
             keys: 0,
-            entries: 1,
+            entries: usize::from(is_found),
+            opposites: usize::from(!is_found),
         }))
     }
 
@@ -240,6 +302,29 @@ impl<'s> Translator<'s> {
                 | RelationOperator::GreaterOrEqual),
                 Comparand::One(term),
             ) => Test::Slice(Slice::of(*operator, self.tuple(term, columns, receiver)?, true)),
+            (RelationOperator::Between, Comparand::Range(range)) => {
+                let start = self.tuple(&range.0, columns, receiver)?;
+                Test::Slice(Slice::between(
+                    start,
+                    self.tuple(&range.1, columns, receiver)?,
+                    true,
+                ))
+            }
+            (RelationOperator::NotEqual, Comparand::One(term)) => {
+                let term = self.tuple(term, columns, receiver)?;
+                Test::Slice(Slice::without(Choices::Listed(vec![term]), true))
+            }
+            (RelationOperator::NotIn, Comparand::List(terms)) => {
+                let terms = terms.iter().map(|term| self.tuple(term, columns, receiver));
+                Test::Slice(Slice::without(
+                    Choices::Listed(terms.collect::<Result<_, _>>()?),
+                    true,
+                ))
+            }
+            (RelationOperator::NotIn, Comparand::Marker(marker)) => Test::Slice(Slice::without(
+                Choices::Bound(list_marker(marker, receiver)),
+                true,
+            )),
             _ => return Err(unsupported(relation)),
         })
     }
@@ -305,15 +390,6 @@ fn mentions_duration(cql_type: &CqlType) -> bool {
 }
 
 fn unsupported(relation: &Relation<'_>) -> Refusal {
-    use RelationOperator::{Between, NotEqual, NotIn};
     let message = format!("Unsupported \"{}\" relation", relation.operator.as_str());
-    let refusal = Refusal::at(message, relation.span);
-    match relation.operator {
-        // Cassandra refuses them up to 5.0; what accepts them later does not make the schema look old.
-        NotEqual | NotIn | Between => Refusal {
-            reason: Reason::NotFollowed,
-            ..refusal
-        },
-        _ => refusal,
-    }
+    Refusal::at(message, relation.span)
 }

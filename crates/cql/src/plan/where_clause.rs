@@ -22,6 +22,18 @@ impl<'s> Restrictions<'s> {
         ann: Option<&'s Column>,
         only_static: bool,
     ) -> Result<Self, Refusal> {
+        Self::with_hints(translator, clause, purpose, ann, only_static, &[])
+    }
+
+    /// The same, where the statement excludes indexes.
+    pub(super) fn with_hints(
+        translator: &Translator<'s>,
+        clause: &Where<'_>,
+        purpose: Purpose,
+        ann: Option<&'s Column>,
+        only_static: bool,
+        excluded: &'s [String],
+    ) -> Result<Self, Refusal> {
         let mut restrictions = Self {
             table: translator.table,
             partition: vec![None; translator.table.partition_key().len()],
@@ -31,10 +43,12 @@ impl<'s> Restrictions<'s> {
             is_key_range: false,
             uses_index: false,
             indexes: Vec::new(),
+            refused_before_6: None,
         };
         let indexes = Indexes {
             table: translator.table,
             keyspace: translator.keyspace,
+            excluded,
         };
         for relation in &clause.relations {
             restrictions.add_relation(translator, relation, purpose, indexes)?;
@@ -43,6 +57,7 @@ impl<'s> Restrictions<'s> {
             let restriction = Restriction {
                 columns: vec![column],
                 is_multi_column: false,
+                filters: Vec::new(),
                 test: Test::Ann,
             };
             merge(&mut restrictions.others, restriction, translator.table)?;
@@ -75,8 +90,17 @@ impl<'s> Restrictions<'s> {
         let is_select = matches!(purpose, Purpose::Select { .. });
         if matches!(restriction.test, Test::Like) && !(is_select && indexes.serve(&restriction)) {
             let message = "LIKE restriction is only supported on properly indexed columns";
-            return Err(Refusal::at(message, relation.span));
+            let refusal = Refusal::at(message, relation.span);
+            let may_filter = purpose
+                == Purpose::Select {
+                    allow_filtering: true,
+                };
+            if !may_filter {
+                return Err(refusal);
+            }
+            self.refused_before_6.get_or_insert(refusal);
         }
+        self.note_new_relation(&restriction, relation);
         match restriction.kind() {
             ColumnKind::PartitionKey => self.add_partition(restriction),
             ColumnKind::Clustering(_) => {
@@ -89,6 +113,20 @@ impl<'s> Restrictions<'s> {
             }
             ColumnKind::Static | ColumnKind::Regular => merge(&mut self.others, restriction, self.table),
         }
+    }
+
+    /// What Cassandra refuses up to 5.0, though it can be said.
+    fn note_new_relation(&mut self, restriction: &Restriction<'_>, relation: &Relation<'_>) {
+        let is_of_entry = matches!(relation.subject, Subject::Element(..));
+        let message = match relation.operator {
+            RelationOperator::NotEqual => "Unsupported \"!=\" relation",
+            _ if is_of_entry && !restriction.columns[0].data_type.is_multi_cell() => {
+                "Map-entry predicates on frozen map columns are not supported"
+            }
+            _ => return,
+        };
+        self.refused_before_6
+            .get_or_insert_with(|| Refusal::at(message, relation.span));
     }
 
     fn add_partition(&mut self, restriction: Restriction<'s>) -> Result<(), Refusal> {
@@ -145,23 +183,23 @@ impl<'s> Restrictions<'s> {
                 "The token() function must be applied to all partition key components, in their order";
             return Err(Refusal::at(message, relation.span));
         }
-        let Comparand::One(term) = &relation.comparand else {
-            return Err(Refusal::at(
-                "the operator cannot be used with the token function",
-                relation.span,
-            ));
-        };
         let receiver = Receiver {
             name: "partition key token",
             cql_type: translator.compiler.token_type,
         };
-        let term = translator.compiler.term(term, receiver)?;
-        let test = match relation.operator {
-            RelationOperator::Equal => TokenTest::Equal(term),
-            RelationOperator::LessThan
-            | RelationOperator::LessOrEqual
-            | RelationOperator::GreaterThan
-            | RelationOperator::GreaterOrEqual => TokenTest::Slice(Slice::of(relation.operator, term, false)),
+        let compile = |term| translator.compiler.term(term, receiver);
+        let test = match (relation.operator, &relation.comparand) {
+            (RelationOperator::Equal, Comparand::One(term)) => TokenTest::Equal(compile(term)?),
+            (
+                RelationOperator::LessThan
+                | RelationOperator::LessOrEqual
+                | RelationOperator::GreaterThan
+                | RelationOperator::GreaterOrEqual,
+                Comparand::One(term),
+            ) => TokenTest::Slice(Slice::of(relation.operator, compile(term)?, false)),
+            (RelationOperator::Between, Comparand::Range(range)) => {
+                TokenTest::Slice(Slice::between(compile(&range.0)?, compile(&range.1)?, false))
+            }
             _ => {
                 return Err(Refusal::at(
                     "the operator cannot be used with the token function",

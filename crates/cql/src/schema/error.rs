@@ -68,6 +68,21 @@ pub enum SchemaErrorKind {
     /// A table or view without a partition key.
     #[error("no primary key is defined")]
     NoPrimaryKey,
+    /// A materialized view where a table is to stand.
+    #[error("{0} is a materialized view")]
+    IsView(String),
+    /// The server's own.
+    #[error("{0} is a table of the server")]
+    OfTheServer(String),
+    /// A table of one keyspace cannot be like one of another whose types are not the same.
+    #[error("the types of {0} are not those of the keyspace")]
+    TypesDiffer(String),
+    /// A constraint that its column cannot have.
+    #[error("column {0} cannot have that constraint")]
+    ConstraintUnfit(String),
+    /// Counters cannot be in transactions.
+    #[error("{0}: a table cannot have both counters and transactions")]
+    CountersInTransactions(String),
     /// The statement defines nothing.
     #[error("{0} is no definition")]
     NotADefinition(&'static str),

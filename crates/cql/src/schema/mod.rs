@@ -6,6 +6,7 @@
 //! left out.
 
 mod apply;
+mod constraint;
 mod data_type;
 mod error;
 mod lookup;
@@ -21,6 +22,7 @@ mod tests;
 mod weight;
 
 pub use crate::syntax::ast::IndexTargetKind;
+pub use constraint::Constraint;
 pub use data_type::DataType;
 pub use error::{SchemaError, SchemaErrorKind, SchemaErrors};
 pub use model::{

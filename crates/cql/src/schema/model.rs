@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::syntax::ast::IndexTargetKind;
 
+use super::constraint::Constraint;
 use super::data_type::DataType;
 
 /// Keyspaces and what is in them.
@@ -66,6 +67,8 @@ pub struct Column {
     pub kind: ColumnKind,
     /// Its type as defined; [`Keyspace::resolve`] gives the type of its values.
     pub data_type: DataType,
+    /// What each of its values has to be, where a definition says it.
+    pub constraints: Vec<Constraint>,
 }
 
 /// The part that a column has in its table.
@@ -199,6 +202,23 @@ impl Table {
         match self.options.get("comment") {
             Some(OptionValue::Text(text)) => text,
             _ => "",
+        }
+    }
+
+    /// Whether transactions may read and write it (`transactional_mode` of Cassandra 6.0, `TransactionalMode`).
+    pub fn is_transactional(&self) -> bool {
+        self.transactional_mode().is_some()
+    }
+
+    /// How writes that are no transactions go together with those that are: `full`, `mixed_reads`, … None where no
+    /// transaction may touch it.
+    pub fn transactional_mode(&self) -> Option<String> {
+        match self.options.get("transactional_mode")? {
+            OptionValue::Text(mode) | OptionValue::Plain(mode) => {
+                let mode = mode.to_ascii_lowercase();
+                (mode != "off").then_some(mode)
+            }
+            OptionValue::Map(_) => None,
         }
     }
 

@@ -127,12 +127,12 @@ impl fmt::Display for Table {
                     } else {
                         ""
                     };
-                    writeln!(
-                        out,
-                        "    {} {}{is_static},",
-                        quote(&column.name),
-                        column.data_type
-                    )?;
+                    write!(out, "    {} {}{is_static}", quote(&column.name), column.data_type)?;
+                    for (index, constraint) in column.constraints.iter().enumerate() {
+                        let joint = if index == 0 { " CHECK " } else { " AND " };
+                        write!(out, "{joint}{}", constraint.on(&column.name))?;
+                    }
+                    writeln!(out, ",")?;
                 }
                 write!(out, "    PRIMARY KEY {}\n)", PrintedPrimaryKey(self))?;
             }

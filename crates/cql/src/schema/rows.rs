@@ -253,6 +253,7 @@ impl Schema {
                 _ => ColumnKind::Regular,
             };
             let column = Column {
+                constraints: Vec::new(),
                 name: row.name,
                 kind,
                 data_type: understand(&row.data_type, errors),

@@ -52,7 +52,11 @@ impl Keyspace {
 impl Table {
     fn weight(&self) -> usize {
         let columns = self.columns.iter();
-        let columns = columns.map(|column| EACH + column.name.len() + column.data_type.weight());
+        let columns = columns.map(|column| {
+            let constraints = column.constraints.iter();
+            let constraints = constraints.map(|constraint| EACH + constraint.weight());
+            EACH + column.name.len() + column.data_type.weight() + constraints.sum::<usize>()
+        });
         let options = self.options.iter();
         let options = options.map(|(name, value)| EACH + name.len() + value.weight());
         let view = self.view.iter();

@@ -8,7 +8,7 @@ use super::{Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind, Work};
 
 /// The statements of a CQL script in order, each with the place that it takes, without its semicolon.
 ///
-/// A semicolon ends a statement, except within `BEGIN BATCH … APPLY BATCH`. Nothing between two semicolons is
+/// A semicolon ends a statement, except within `BEGIN BATCH … APPLY BATCH` and `BEGIN TRANSACTION … COMMIT TRANSACTION`. Nothing between two semicolons is
 /// no statement. A statement that does not parse is reported and the next one read as usual; only what opens
 /// a string, a quoted name or a `/*` comment and does not close it takes the rest of the script with it.
 /// Other than in a single statement, the last line may be a comment without a line end.
@@ -105,7 +105,7 @@ impl Script<'_> {
                     tokens.push(token);
                     return first_error;
                 }
-                Ok(token) if token.kind == TokenKind::Semicolon && !in_batch(tokens) => {
+                Ok(token) if token.kind == TokenKind::Semicolon && !in_batch(self.text, tokens) => {
                     let end = Span::new(token.span.start, token.span.start);
                     tokens.push(Token::new(TokenKind::End, end));
                     return first_error;
@@ -122,10 +122,16 @@ impl Script<'_> {
     }
 }
 
-/// Whether a batch has begun and not ended.
-fn in_batch(tokens: &[Token]) -> bool {
+/// Whether a batch or a transaction has begun and not ended.
+fn in_batch(text: &str, tokens: &[Token]) -> bool {
     let is = |token: &Token, keyword| token.kind == TokenKind::Keyword(keyword);
+    let is_word = |token: &Token, word: &str| {
+        token.kind == TokenKind::Identifier && token.span.of(text).eq_ignore_ascii_case(word)
+    };
     match tokens {
+        [first, second, .., before, last] if is(first, Keyword::Begin) && is_word(second, "TRANSACTION") => {
+            !(is_word(before, "COMMIT") && is_word(last, "TRANSACTION"))
+        }
         [first, .., before, last] if is(before, Keyword::Apply) && is(last, Keyword::Batch) => {
             !is(first, Keyword::Begin)
         }

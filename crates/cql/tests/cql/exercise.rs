@@ -104,6 +104,7 @@ fn is_definition(body: &Body<'_>) -> bool {
             | Body::Update(_)
             | Body::Delete(_)
             | Body::Batch(_)
+            | Body::Transaction(_)
             | Body::Truncate(_)
             | Body::Use(_)
     )

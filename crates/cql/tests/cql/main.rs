@@ -10,6 +10,7 @@ mod exercise;
 mod footprint_allocates_nothing;
 mod golden;
 mod properties;
+mod six;
 mod statements;
 mod templates;
 mod tree;

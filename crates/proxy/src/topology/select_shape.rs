@@ -242,6 +242,7 @@ fn is_of_address(table: Table, term: &Term<'_>) -> bool {
         | Term::Literal(_)
         | Term::Null(_)
         | Term::BindMarker(_)
+        | Term::Reference(_)
         | Term::CountRows(_)
         | Term::Metadata { .. } => false,
         Term::Function(call) => !hides_arguments(call) && call.arguments.iter().any(shows),

@@ -164,17 +164,19 @@ pub(super) fn latency(latency: &Latency) -> String {
 pub(super) fn kind(pattern: &PatternReport) -> &'static str {
     match letter(pattern) {
         "B" => "Batch",
+        "T" => "Transaction",
         "R" => "Read",
         "W" => "Write",
         _ => "Statement",
     }
 }
 
-/// The letter before a statement: read, write, batch, other.
+/// The letter before a statement: read, write, batch, transaction, other.
 pub(super) fn letter(pattern: &PatternReport) -> &'static str {
     use cqlens_cql::plan::StatementKind;
     match pattern.kind {
         StatementKind::Batch => "B",
+        StatementKind::Transaction => "T",
         kind if kind.is_read() => "R",
         kind if kind.is_write() => "W",
         _ => "–",

@@ -47,7 +47,7 @@ impl NodeCounts {
             None => load.coordinator_unknown += 1,
         }
         load.without_keys += u64::from(!has_all_keys(&execution.footprint));
-        let read = execution.analysis.head.kind.is_read();
+        let read = execution.only_reads();
         let mut routed = Routed::Unknown;
         for (table, key) in keys.iter() {
             if replicas.has_tokens() {

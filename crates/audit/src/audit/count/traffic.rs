@@ -11,6 +11,7 @@ use crate::audit::{
     },
 };
 use cqlens_cql::footprint::Key;
+use cqlens_cql::plan::{Plan, StatementKind};
 use cqlens_window::TableTraffic;
 
 /// Names that no schema has are believed once the server has run a statement with them.
@@ -28,6 +29,9 @@ pub(crate) fn record_tables(
     progress: Option<Progress>,
     hashing: &mut Hashing,
 ) {
+    if execution.analysis.head.kind == StatementKind::Transaction {
+        return record_transaction(tables, execution, hashing);
+    }
     let read = execution.analysis.head.kind.is_read();
     // The table of most statements is the only one: it is found once for them and their keys.
     if execution.analysis.tables.len() == 1
@@ -64,6 +68,41 @@ pub(crate) fn record_tables(
         tables.count_in(id, key.table, |table| {
             record_key(table, hash, key.bytes.len(), read)
         });
+    }
+}
+
+/// A transaction counts on each of its tables as what its statements do there; each partition once as read, once as
+/// written.
+#[cold]
+fn record_transaction(tables: &mut Tables, execution: &Execution, hashing: &mut Hashing) {
+    let known = execution.analysis.is_known;
+    let plan = execution.analysis.plan.as_ref();
+    let Some(named) = plan.and_then(Plan::transaction_tables) else {
+        return;
+    };
+    let keys = execution.rare.as_ref().and_then(|rare| rare.transaction.as_ref());
+    for (name, statements) in &named.read {
+        let read = keys.map(|keys| keys.read.iter().filter(|key| key.table == name).count());
+        tables.count(name, |table| {
+            table.known |= known;
+            table.reads += u64::from(*statements);
+            if let Some(read) = read {
+                table.partitions_per_read.record(read as u64);
+            }
+        });
+    }
+    for (name, statements) in &named.written {
+        tables.count(name, |table| {
+            table.known |= known;
+            table.writes += u64::from(*statements);
+        });
+    }
+    let Some(keys) = keys else { return };
+    for (read, keys) in [(true, &keys.read), (false, &keys.written)] {
+        for key in keys.iter() {
+            let hash = hashing.hash_by_name(key);
+            tables.count(key.table, |table| record_key(table, hash, key.bytes.len(), read));
+        }
     }
 }
 
@@ -130,6 +169,11 @@ impl Hashing {
     #[cold]
     pub(crate) fn forget_ids(&mut self) {
         self.begun.clear();
+    }
+
+    /// As [`Hashing::hash`], of a table whose id is not at hand.
+    fn hash_by_name(&self, key: Key<'_>) -> u64 {
+        self.key.of_table(key.table).of(key.bytes)
     }
 
     fn hash(&mut self, table: TableId, key: Key<'_>) -> u64 {

@@ -19,6 +19,7 @@ use crate::audit::{
     },
     exchange::{
         DecodedExchange, Exchange, Execution, KeyBuffer, PageSize, RareFacts, StatementNulls,
+        TransactionKeys,
         answer::{Answer, size},
         outcome::{Outcome, says_not_how_far},
         replicas::ReplicaLookup,
@@ -37,7 +38,7 @@ use cqlens_cql::footprint::{PartitionClass, Reason};
 use cqlens_cql::{
     cells::Cells,
     footprint::{Count, Footprint},
-    plan::BatchSum,
+    plan::{BatchSum, StatementKind},
 };
 use cqlens_window::PatternId;
 
@@ -199,7 +200,10 @@ impl ExchangeBuilder {
         }
         let is_write = analysis.head.kind.is_write();
         Execution {
-            rare: rare_facts(&analysis, &bound, &parameters.values),
+            rare: match analysis.head.kind {
+                StatementKind::Transaction => rare_facts_of_transaction(&analysis, &bound),
+                _ => rare_facts(&analysis, &bound, &parameters.values),
+            },
             timestamp: match is_write {
                 true => analysis
                     .timestamp
@@ -421,6 +425,19 @@ fn rare_facts(analysis: &Analysis, bound: &Values<'_>, sent: &Values<'_>) -> Opt
         true => analysis.plan.as_ref()?.listed_rows(bound).map(RareFacts::of_list),
         false => rare_facts_of_write(analysis, sent),
     }
+}
+
+/// The same of a transaction: which partitions it reads, and which it writes.
+#[cold]
+fn rare_facts_of_transaction(analysis: &Analysis, bound: &Values<'_>) -> Option<Box<RareFacts>> {
+    let mut keys = TransactionKeys::default();
+    let plan = analysis.plan.as_ref()?;
+    plan.transaction_footprint(Some(bound), &mut keys.read, &mut keys.written)
+        .ok()??;
+    Some(Box::new(RareFacts {
+        transaction: Some(keys),
+        ..RareFacts::default()
+    }))
 }
 
 fn rare_facts_of_write(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>> {

@@ -166,6 +166,8 @@ pub(crate) struct RareFacts {
     pub(crate) large_value: Option<u64>,
     /// Elements of the largest collection that an INSERT or UPDATE binds as a whole, where those are many.
     pub(crate) collection_items: Option<u64>,
+    /// Which partitions a transaction reads, and which it writes.
+    pub(crate) transaction: Option<TransactionKeys>,
     /// Values of clustering columns that a read lists; 0 without a list.
     pub(crate) listed_rows: u64,
     /// The constants of a text that has its plan in common with others of its shape.
@@ -177,6 +179,13 @@ impl RareFacts {
     pub(crate) fn writes_nulls(&self) -> bool {
         self.nulls != 0 || !self.batched_nulls.is_empty() || !self.json_nulls.is_empty()
     }
+}
+
+/// The partitions of one execution of a transaction: some may be both read and written.
+#[derive(Debug, Default)]
+pub(crate) struct TransactionKeys {
+    pub(crate) read: Keys,
+    pub(crate) written: Keys,
 }
 
 /// A statement of a batch, and which of its first 64 values are null.
@@ -202,6 +211,13 @@ impl Execution {
             Some(constants) => Some(constants.values()),
             None => request.parameters().map(|parameters| parameters.values),
         }
+    }
+
+    /// Whether it writes nothing: a read, or a transaction of reads.
+    pub(crate) fn only_reads(&self) -> bool {
+        let facts = self.analysis.plan.as_ref().map(cqlens_cql::plan::Plan::facts);
+        let transaction = facts.and_then(|facts| facts.transaction);
+        self.analysis.head.kind.is_read() || transaction.is_some_and(|parts| parts.updates == 0)
     }
 
     /// The tables that it names, and how many of its statements do.

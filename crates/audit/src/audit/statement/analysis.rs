@@ -54,8 +54,8 @@ pub(crate) struct Analysis {
     pub(crate) is_known: bool,
     /// The parser did not understand it.
     pub(crate) unparsed: bool,
-    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of
-    /// them.
+    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, transactions, and
+    /// what may be one of them.
     pub(crate) touches_partitions: bool,
     /// The server names other markers of the partition key than the text and the schema do: only what it says
     /// is used.
@@ -202,7 +202,7 @@ impl Analysis {
         Self {
             id,
             statement: ids.statement(id),
-            touches_partitions: head.kind.is_read() || head.kind.is_write(),
+            touches_partitions: head.kind.touches_partitions(),
             head,
             flags: plan.flags(),
             is_known: plan.is_known() && plan.facts().schema.is_some(),
@@ -316,7 +316,7 @@ const CONSTANT_WEIGHT: usize = 64;
 fn weight(text: &str, kind: StatementKind) -> usize {
     const EACH: usize = 1 << 10;
     let of_a_byte = match kind {
-        StatementKind::Batch => 64,
+        StatementKind::Batch | StatementKind::Transaction => 64,
         _ => 32,
     };
     EACH + of_a_byte * text.len()

@@ -57,7 +57,7 @@ impl Fit {
 }
 
 /// Whether bytes of `other` are taken for bytes of `cql_type`: Cassandra's `isValueCompatibleWith`.
-pub(super) fn accepts(cql_type: &CqlType, other: &CqlType) -> bool {
+pub(in crate::plan) fn accepts(cql_type: &CqlType, other: &CqlType) -> bool {
     use CqlType::{Ascii, BigInt, Blob, Date, Int, Text, Time, TimeUuid, Timestamp, Uuid, Varint};
     match (cql_type, other) {
         (Blob, _)

@@ -15,7 +15,8 @@ use super::refusal::Refusal;
 use super::term::{Call, CompiledTerm, Fault, Function, Marker};
 use super::value;
 use cast::CastSource;
-use fit::{Fit, accepts};
+use fit::Fit;
+pub(super) use fit::accepts;
 use operation::{Operands, Operation};
 use signature::Signature;
 use tree::{is_constant, steps};
@@ -66,6 +67,8 @@ impl Compiler<'_> {
             }
             ast::Term::Null(_) if *cql_type == CqlType::Counter => Err(misfit()),
             ast::Term::Null(_) => Ok(CompiledTerm::Null),
+            // What a row holds that the server has yet to read.
+            ast::Term::Reference(_) => Ok(CompiledTerm::Unknown(Fault::Generated(None))),
             ast::Term::BindMarker(marker) => Ok(CompiledTerm::Marker(marker_of(marker, receiver))),
             ast::Term::TypeHint {
                 type_name,

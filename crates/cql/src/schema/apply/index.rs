@@ -65,7 +65,7 @@ impl Keyspace {
     }
 
     /// The name that Cassandra gives an index without one: `IndexMetadata.generateDefaultIndexName`.
-    fn free_index_name(&self, table: &str, targets: &[IndexTarget]) -> String {
+    pub(super) fn free_index_name(&self, table: &str, targets: &[IndexTarget]) -> String {
         let column = targets.first().map(|target| format!("_{}", target.column));
         let mut base = format!("{table}{}_idx", column.unwrap_or_default());
         base.retain(|character| character.is_ascii_alphanumeric() || character == '_');

@@ -36,6 +36,7 @@ impl KeyColumns<'_, '_> {
             let data_type = types.get(name.as_str()).cloned();
             let data_type = data_type.ok_or_else(|| missing(name, SchemaErrorKind::ColumnUnknown))?;
             Ok(Column {
+                constraints: Vec::new(),
                 name: name.as_str().to_owned(),
                 kind,
                 data_type,

@@ -1,5 +1,7 @@
 //! Definitions to schema: what `CREATE`, `ALTER` and `DROP` change.
 
+mod check;
+mod copy;
 mod found;
 mod index;
 mod key;
@@ -70,6 +72,7 @@ impl Schema {
             Body::CreateKeyspace(create) => self.create_keyspace(create),
             Body::AlterKeyspace(alter) => self.alter_keyspace(alter),
             Body::CreateTable(create) => self.create_table(create, keyspace),
+            Body::CopyTable(copy) => self.copy_table(copy, keyspace),
             Body::AlterTable(alter) => self.alter_table(alter, keyspace),
             Body::CreateType(create) => self.create_type(create, keyspace),
             Body::AlterType(alter) => self.alter_type(alter, keyspace),
@@ -77,6 +80,7 @@ impl Schema {
             Body::CreateView(create) => self.create_view(create, statement.text, keyspace),
             Body::AlterView(alter) => self.alter_view(alter, keyspace),
             Body::Drop(drop) => self.drop(drop, keyspace),
+            Body::Annotate(annotation) => self.annotate(annotation, keyspace),
             Body::Other(other) => self.other(other, statement.span, keyspace),
             _ => Err(not_a_definition(statement.kind(), statement.span)),
         }

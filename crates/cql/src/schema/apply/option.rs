@@ -1,5 +1,7 @@
 //! Properties of keyspaces and tables.
 
+use std::collections::BTreeMap;
+
 use crate::schema::model::{Keyspace, OptionValue, Table};
 use crate::syntax::ast::{Literal, LiteralKind, Property, PropertyValue};
 
@@ -39,6 +41,8 @@ pub(super) fn option_value(value: &PropertyValue<'_>) -> OptionValue {
         }
         PropertyValue::Literal(literal) => OptionValue::Plain(literal.text.to_ascii_lowercase()),
         PropertyValue::Word(word) => OptionValue::Plain(word.as_str().to_owned()),
+        // Only a SELECT has them.
+        PropertyValue::Indexes(_) => OptionValue::Map(BTreeMap::new()),
         PropertyValue::Map(entries) => OptionValue::Map(
             entries
                 .iter()

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::check::{check_all, check_constraints, constraints_of};
 use super::found::{Result, absent, at, column_of, exists, missing};
 use super::key::KeyColumns;
 use super::option::set_table_options;
+use crate::schema::constraint::Constraint;
 use crate::schema::data_type::DataType;
 use crate::schema::error::SchemaErrorKind;
 use crate::schema::model::{Column, ColumnKind, Keyspace, Schema, Table};
@@ -31,6 +33,13 @@ impl Schema {
             order: &create.clustering_order,
         };
         let mut columns = key.columns(&types)?;
+        for column in &mut columns {
+            let definition = create
+                .columns
+                .iter()
+                .find(|other| other.name == *column.name.as_str());
+            column.constraints = definition.map(constraints_of).unwrap_or_default();
+        }
         for column in &create.columns {
             if !key.contains(&column.name) {
                 columns.push(other_column(column));
@@ -47,6 +56,15 @@ impl Schema {
         };
         table.sort_columns();
         set_table_options(&mut table, &create.options);
+        for column in &create.columns {
+            check_constraints(&table, column)?;
+        }
+        if table.is_counter() && table.is_transactional() {
+            return Err(missing(
+                &create.table.name,
+                SchemaErrorKind::CountersInTransactions,
+            ));
+        }
         keyspace.tables.insert(name.to_owned(), table);
         Ok(())
     }
@@ -65,6 +83,17 @@ impl Schema {
                 column_of(table, column)?.data_type = DataType::of(type_name);
             }
             TableChange::AlterMask { .. } => {}
+            TableChange::AlterChecks {
+                if_exists,
+                column,
+                checks,
+            } => {
+                if table.column(column.as_str()).is_none() {
+                    return absent(*if_exists, column, SchemaErrorKind::ColumnUnknown);
+                }
+                check_all(table, column, checks, false)?;
+                column_of(table, column)?.constraints = checks.iter().map(Constraint::of).collect();
+            }
             TableChange::Add {
                 if_not_exists,
                 columns,
@@ -93,6 +122,7 @@ fn other_column(column: &ColumnDefinition<'_>) -> Column {
             ColumnKind::Regular
         },
         data_type: DataType::of(&column.type_name),
+        constraints: constraints_of(column),
     }
 }
 
@@ -103,8 +133,12 @@ fn add_columns(
     columns: &[ColumnDefinition<'_>],
     if_not_exists: bool,
 ) -> Result<()> {
+    let is_transactional = keyspace.tables.get(table).is_some_and(Table::is_transactional);
     for column in columns {
         let added = other_column(column);
+        if is_transactional && added.data_type.is_counter() {
+            return Err(missing(&column.name, SchemaErrorKind::CountersInTransactions));
+        }
         for other in keyspace.tables.values_mut() {
             let is_view = other
                 .view

@@ -40,6 +40,7 @@ impl Schema {
             let in_key = columns.iter().any(|other| other.name == column.name);
             if !in_key && column.kind != ColumnKind::Static && selects(&create.selection, &column.name) {
                 columns.push(Column {
+                    constraints: Vec::new(),
                     kind: ColumnKind::Regular,
                     ..column.clone()
                 });

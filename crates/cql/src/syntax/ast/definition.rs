@@ -1,6 +1,6 @@
 //! Definitions: `CREATE`, `ALTER` and `DROP` of keyspaces, tables, types, indexes and materialized views.
 
-use super::{Direction, Literal, Name, QualifiedName, Selection, Term, TypeName, Where};
+use super::{Direction, Literal, Name, QualifiedName, RelationOperator, Selection, Term, TypeName, Where};
 
 /// `CREATE KEYSPACE name WITH options`.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,8 @@ pub enum PropertyValue<'text> {
     Word(Name<'text>),
     /// `{key: value, …}`, constants both.
     Map(Vec<(Literal<'text>, Literal<'text>)>),
+    /// `{index, …}` of `included_indexes` and `excluded_indexes`; may be empty.
+    Indexes(Vec<QualifiedName<'text>>),
 }
 
 /// `CREATE TABLE name (columns, PRIMARY KEY (…)) WITH options`.
@@ -74,8 +76,89 @@ pub struct ColumnDefinition<'text> {
     pub type_name: TypeName<'text>,
     /// `STATIC`.
     pub is_static: bool,
+    /// `NOT NULL`, not as a `CHECK` (Cassandra 6.0).
+    pub not_null: bool,
     /// `MASKED WITH`.
     pub mask: Option<Mask<'text>>,
+    /// `CHECK … AND …` (Cassandra 6.0).
+    pub checks: Vec<Check<'text>>,
+}
+
+/// A constraint of a column (`ColumnConstraint`).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Check<'text> {
+    /// `NOT NULL` or `NOT_NULL()`.
+    NotNull {
+        /// There are values in the brackets, which it does not take.
+        has_arguments: bool,
+    },
+    /// `JSON` or `JSON()`: the value is a JSON document.
+    Json {
+        /// There are values in the brackets, which it does not take.
+        has_arguments: bool,
+    },
+    /// `LENGTH() < 5`
+    Function {
+        /// What is computed of the value.
+        function: CheckFunction,
+        /// There are values in the brackets, which none of them takes.
+        has_arguments: bool,
+        /// A comparison.
+        operator: RelationOperator,
+        /// What the result is compared with.
+        value: Term<'text>,
+    },
+    /// `column < 5`
+    Value {
+        /// The column, which ought to be the one that is constrained.
+        column: Name<'text>,
+        /// A comparison.
+        operator: RelationOperator,
+        /// What the value is compared with.
+        value: Term<'text>,
+    },
+}
+
+/// The functions of a constraint that are compared with something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CheckFunction {
+    /// `LENGTH()`: characters of a text, bytes of a blob.
+    Length,
+    /// `OCTET_LENGTH()`: bytes.
+    OctetLength,
+    /// `REGEXP()`: the whole value matches a regular expression.
+    Regexp,
+}
+
+impl CheckFunction {
+    /// Its name in upper case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Length => "LENGTH",
+            Self::OctetLength => "OCTET_LENGTH",
+            Self::Regexp => "REGEXP",
+        }
+    }
+}
+
+/// `CREATE TABLE new LIKE old WITH …` (Cassandra 6.0).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyTable<'text> {
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The new table.
+    pub table: QualifiedName<'text>,
+    /// The table that it is like.
+    pub source: QualifiedName<'text>,
+    /// `INDEXES`: indexes are copied too.
+    pub indexes: bool,
+    /// `COMMENTS`: comments are copied too.
+    pub comments: bool,
+    /// `SECURITY LABELS`: security labels are copied too.
+    pub security_labels: bool,
+    /// The properties in which it is not like the other.
+    pub options: Vec<Property<'text>>,
 }
 
 /// A dynamic data mask.
@@ -121,6 +204,15 @@ pub enum TableChange<'text> {
         column: Name<'text>,
         /// Its new mask, or none.
         mask: Option<Mask<'text>>,
+    },
+    /// `ALTER [IF EXISTS] column CHECK …` or `DROP CHECK` (Cassandra 6.0).
+    AlterChecks {
+        /// `IF EXISTS`, of the column.
+        if_exists: bool,
+        /// The column.
+        column: Name<'text>,
+        /// Its new constraints, none for `DROP CHECK`.
+        checks: Vec<Check<'text>>,
     },
     /// `ADD [IF NOT EXISTS] columns`.
     Add {

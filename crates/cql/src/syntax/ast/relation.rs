@@ -58,7 +58,7 @@ impl<'text> Subject<'text> {
 pub enum Comparand<'text> {
     /// Nothing: `IS NOT NULL`.
     None,
-    /// One value: all comparisons, `LIKE`, `CONTAINS`, `CONTAINS KEY`. For several columns a tuple or a
+    /// One value: all comparisons, `LIKE`, `CONTAINS`, `CONTAINS KEY` and their opposites. For several columns a tuple or a
     /// marker.
     One(Term<'text>),
     /// Both ends: `BETWEEN`.
@@ -87,9 +87,9 @@ pub enum RelationOperator {
     GreaterOrEqual,
     /// `IN`
     In,
-    /// `NOT IN` (Cassandra 5.1 and later)
+    /// `NOT IN` (Cassandra 6.0)
     NotIn,
-    /// `BETWEEN … AND …` (Cassandra 5.1 and later)
+    /// `BETWEEN … AND …` (Cassandra 6.0)
     Between,
     /// `LIKE`
     Like,
@@ -97,6 +97,12 @@ pub enum RelationOperator {
     Contains,
     /// `CONTAINS KEY`
     ContainsKey,
+    /// `NOT CONTAINS` (Cassandra 6.0)
+    NotContains,
+    /// `NOT CONTAINS KEY` (Cassandra 6.0)
+    NotContainsKey,
+    /// `IS NULL` (only in transactions)
+    IsNull,
     /// `IS NOT NULL`
     IsNotNull,
 }
@@ -118,6 +124,9 @@ impl RelationOperator {
             Self::Like => "LIKE",
             Self::Contains => "CONTAINS",
             Self::ContainsKey => "CONTAINS KEY",
+            Self::NotContains => "NOT CONTAINS",
+            Self::NotContainsKey => "NOT CONTAINS KEY",
+            Self::IsNull => "IS NULL",
             Self::IsNotNull => "IS NOT NULL",
         }
     }

@@ -1,6 +1,6 @@
 //! `SELECT` and its clauses.
 
-use super::{Name, QualifiedName, Term, Using, Where};
+use super::{Name, Property, QualifiedName, Term, Using, Where};
 use crate::syntax::Span;
 
 /// `SELECT … FROM …`.
@@ -26,6 +26,8 @@ pub struct Select<'text> {
     pub limit: Option<Term<'text>>,
     /// `ALLOW FILTERING`.
     pub allow_filtering: bool,
+    /// `WITH`: `included_indexes` and `excluded_indexes` (Cassandra 6.0).
+    pub options: Vec<Property<'text>>,
     /// `BYPASS CACHE` (ScyllaDB).
     pub bypass_cache: bool,
     /// `USING TIMEOUT` (ScyllaDB).

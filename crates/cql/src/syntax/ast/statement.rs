@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{
-    AlterKeyspace, AlterTable, AlterType, AlterView, Batch, BindMarker, CreateIndex, CreateKeyspace,
-    CreateTable, CreateType, CreateView, Delete, Drop, Dropped, Insert, Select, Term, Update,
+    AlterKeyspace, AlterTable, AlterType, AlterView, Annotation, Batch, BindMarker, CopyTable, CreateIndex,
+    CreateKeyspace, CreateTable, CreateType, CreateView, Delete, Drop, Dropped, Insert, Select, Term,
+    Transaction, Update,
 };
+use crate::ServerVersion;
 use crate::syntax::Span;
 
 /// A parsed CQL statement.
@@ -20,13 +22,14 @@ pub struct Statement<'text> {
     /// Every bind marker in the order of the text, each occurrence of a named one counted:
     /// `bind_markers[i].index == i`.
     pub bind_markers: Vec<BindMarker<'text>>,
-    /// The first thing in the text that Cassandra 5.0 itself would call a syntax error, if there is any.
+    /// What in the text not every version of Cassandra from 4.0 on can read; of several things that which the
+    /// fewest can.
     pub extension: Option<Extension>,
     /// What the statement says.
     pub body: Body<'text>,
 }
 
-/// Syntax that Cassandra 5.0 does not know, though others do.
+/// Syntax that some servers read and others call an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extension {
     /// Who knows it.
@@ -35,11 +38,25 @@ pub struct Extension {
     pub span: Span,
 }
 
+impl Extension {
+    /// Whether a version of Cassandra reads it.
+    #[must_use]
+    pub fn is_read_by(&self, server: ServerVersion) -> bool {
+        match self.dialect {
+            Dialect::Cassandra(since) => since <= server,
+            Dialect::CassandraUpTo(last) => server <= last,
+            Dialect::Scylla => false,
+        }
+    }
+}
+
 /// Who understands an [`Extension`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// Cassandra 5.1 and later: `NOT IN`, `BETWEEN`.
-    Cassandra51,
+    /// Cassandra from that version on: `NOT IN`, `BETWEEN` and transactions from 6.0.
+    Cassandra(ServerVersion),
+    /// Cassandra up to that version: `included_indexes` as a name up to 5.0.
+    CassandraUpTo(ServerVersion),
     /// ScyllaDB: `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW`, service levels.
     Scylla,
 }
@@ -61,6 +78,8 @@ pub enum Body<'text> {
     Delete(Delete<'text>),
     /// `BEGIN BATCH … APPLY BATCH`.
     Batch(Batch<'text>),
+    /// `BEGIN TRANSACTION … COMMIT TRANSACTION`.
+    Transaction(Transaction<'text>),
     /// `TRUNCATE`.
     Truncate(Truncate<'text>),
     /// `USE`.
@@ -71,6 +90,8 @@ pub enum Body<'text> {
     AlterKeyspace(AlterKeyspace<'text>),
     /// `CREATE TABLE`.
     CreateTable(CreateTable<'text>),
+    /// `CREATE TABLE … LIKE`.
+    CopyTable(CopyTable<'text>),
     /// `ALTER TABLE`.
     AlterTable(AlterTable<'text>),
     /// `CREATE TYPE`.
@@ -85,6 +106,8 @@ pub enum Body<'text> {
     AlterView(AlterView<'text>),
     /// `DROP` of a keyspace, table, type, index or materialized view.
     Drop(Drop<'text>),
+    /// `COMMENT ON` and `SECURITY LABEL ON`.
+    Annotate(Annotation<'text>),
     /// Everything whose inner structure is not modelled: functions, roles, permissions, triggers, `DESCRIBE`,
     /// …
     Other(Other<'text>),
@@ -114,11 +137,13 @@ impl Statement<'_> {
             Body::Update(_) => Kind::Update,
             Body::Delete(_) => Kind::Delete,
             Body::Batch(_) => Kind::Batch,
+            Body::Transaction(_) => Kind::Transaction,
             Body::Truncate(_) => Kind::Truncate,
             Body::Use(_) => Kind::Use,
             Body::CreateKeyspace(_) => Kind::CreateKeyspace,
             Body::AlterKeyspace(_) => Kind::AlterKeyspace,
             Body::CreateTable(_) => Kind::CreateTable,
+            Body::CopyTable(_) => Kind::CopyTable,
             Body::AlterTable(_) => Kind::AlterTable,
             Body::CreateType(_) => Kind::CreateType,
             Body::AlterType(_) => Kind::AlterType,
@@ -132,6 +157,7 @@ impl Statement<'_> {
                 Dropped::Index => Kind::DropIndex,
                 Dropped::View => Kind::DropView,
             },
+            Body::Annotate(annotation) => annotation.statement_kind(),
             Body::Other(other) => other.kind,
         }
     }
@@ -147,12 +173,15 @@ pub enum Kind {
     Update,
     Delete,
     Batch,
+    Transaction,
     Truncate,
     Use,
     CreateKeyspace,
     AlterKeyspace,
     DropKeyspace,
     CreateTable,
+    /// `CREATE TABLE … LIKE`.
+    CopyTable,
     AlterTable,
     DropTable,
     CreateType,
@@ -183,6 +212,16 @@ pub enum Kind {
     AddIdentity,
     DropIdentity,
     Describe,
+    CommentOnKeyspace,
+    CommentOnTable,
+    CommentOnColumn,
+    CommentOnUserType,
+    CommentOnUserTypeField,
+    SecurityLabelOnKeyspace,
+    SecurityLabelOnTable,
+    SecurityLabelOnColumn,
+    SecurityLabelOnUserType,
+    SecurityLabelOnUserTypeField,
     /// ScyllaDB: `CREATE SERVICE LEVEL`.
     CreateServiceLevel,
     /// ScyllaDB: `ALTER SERVICE LEVEL`.
@@ -225,12 +264,14 @@ impl Kind {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Batch => "batch",
+            Self::Transaction => "transaction",
             Self::Truncate => "truncate",
             Self::Use => "use",
             Self::CreateKeyspace => "create_keyspace",
             Self::AlterKeyspace => "alter_keyspace",
             Self::DropKeyspace => "drop_keyspace",
             Self::CreateTable => "create_table",
+            Self::CopyTable => "copy_table",
             Self::AlterTable => "alter_table",
             Self::DropTable => "drop_table",
             Self::CreateType => "create_type",
@@ -261,6 +302,16 @@ impl Kind {
             Self::AddIdentity => "add_identity",
             Self::DropIdentity => "drop_identity",
             Self::Describe => "describe",
+            Self::CommentOnKeyspace => "comment_on_keyspace",
+            Self::CommentOnTable => "comment_on_table",
+            Self::CommentOnColumn => "comment_on_column",
+            Self::CommentOnUserType => "comment_on_user_type",
+            Self::CommentOnUserTypeField => "comment_on_user_type_field",
+            Self::SecurityLabelOnKeyspace => "security_label_on_keyspace",
+            Self::SecurityLabelOnTable => "security_label_on_table",
+            Self::SecurityLabelOnColumn => "security_label_on_column",
+            Self::SecurityLabelOnUserType => "security_label_on_user_type",
+            Self::SecurityLabelOnUserTypeField => "security_label_on_user_type_field",
             Self::CreateServiceLevel => "create_service_level",
             Self::AlterServiceLevel => "alter_service_level",
             Self::DropServiceLevel => "drop_service_level",

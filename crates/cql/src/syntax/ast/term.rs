@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Name, NativeType, QualifiedName, TypeName};
+use super::{Name, NativeType, QualifiedName, RowReference, TypeName};
 use crate::syntax::Span;
 
 /// A value or an expression.
@@ -91,6 +91,8 @@ pub enum Term<'text> {
     },
     /// A column (selectors, `GROUP BY`).
     Column(Name<'text>),
+    /// A part of a row that a transaction has read (values of its writes).
+    Reference(RowReference<'text>),
     /// `receiver.field` (selectors).
     Field {
         /// The value of a user-defined type.
@@ -142,6 +144,7 @@ impl Term<'_> {
             Self::BindMarker(marker) => marker.span,
             Self::Function(call) => call.span,
             Self::Column(name) => name.span,
+            Self::Reference(reference) => reference.span,
             Self::Null(span)
             | Self::CountRows(span)
             | Self::Cast { span, .. }

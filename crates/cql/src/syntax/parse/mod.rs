@@ -3,6 +3,8 @@
 //! What Cassandra does while it parses belongs to the grammar here too: a vector's dimension must fit 32
 //! bits, a property must not be set twice, a grant must apply to its resource. What it checks later does not.
 
+mod annotation;
+mod check;
 mod describe;
 mod expression;
 mod function;
@@ -19,6 +21,7 @@ mod select;
 mod selector;
 mod table;
 mod term;
+mod transaction;
 mod types;
 
 pub use parser::MAX_DEPTH;
@@ -34,7 +37,7 @@ pub(super) use types::class_name;
 ///
 /// # Errors
 ///
-/// What Cassandra 5.0 calls a syntax error, except the extensions that [`Statement::extension`] reports; and
+/// What Cassandra 6.0 calls a syntax error, except the extensions that [`Statement::extension`] reports; and
 /// nesting beyond [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Statement<'_>, ParseError> {
     parse_within(text, &Work::of_text(text))
@@ -117,7 +120,7 @@ fn whole_statement<'text>(parser: &mut Parser<'text, '_>, text: &'text str) -> P
 }
 
 impl<'text> Parser<'text, '_> {
-    // statement ::= select | insert | update | delete | batch | use | truncate | create | alter | drop
+    // statement ::= select | insert | update | delete | batch | transaction | let | comment | security_label | use | truncate | create | alter | drop
     //             | grant | revoke | list | add_identity | describe | prune_view | attach | detach
     fn body(&mut self) -> Parsed<Body<'text>> {
         let TokenKind::Keyword(keyword) = self.kind() else {
@@ -128,6 +131,7 @@ impl<'text> Parser<'text, '_> {
             Keyword::Insert => self.insert().map(Body::Insert),
             Keyword::Update => self.update().map(Body::Update),
             Keyword::Delete => self.delete().map(Body::Delete),
+            Keyword::Begin if self.word_at(1, "TRANSACTION") => self.transaction().map(Body::Transaction),
             Keyword::Begin => self.batch().map(Body::Batch),
             Keyword::Use => self.use_keyspace().map(Body::Use),
             Keyword::Truncate => self.truncate().map(Body::Truncate),
@@ -146,6 +150,16 @@ impl<'text> Parser<'text, '_> {
     fn body_of_word(&mut self) -> Parsed<Body<'text>> {
         if self.at_word("PRUNE") {
             return self.prune_view().map(Body::Other);
+        }
+        if self.at_word("COMMENT") {
+            return self.comment_on().map(Body::Annotate);
+        }
+        if self.at_word("SECURITY") {
+            return self.security_label().map(Body::Annotate);
+        }
+        // The read of a transaction is a statement of its own too.
+        if self.at_word("LET") {
+            return self.row_read().map(|read| Body::Select(read.select));
         }
         let kind = if self.at_word("ATTACH") {
             Kind::AttachServiceLevel
@@ -170,9 +184,12 @@ impl<'text> Parser<'text, '_> {
             self.expect_keyword(Keyword::Function)?;
             return self.create_function().map(Body::Other);
         }
+        if self.at_word("GENERATED") {
+            return self.create_generated_role().map(Body::Other);
+        }
         match self.created_object()? {
             Keyword::Keyspace => self.create_keyspace().map(Body::CreateKeyspace),
-            Keyword::Table => self.create_table().map(Body::CreateTable),
+            Keyword::Table => self.create_table(),
             Keyword::Type => self.create_type().map(Body::CreateType),
             Keyword::Index => self.create_index(false).map(Body::CreateIndex),
             Keyword::Custom => {

@@ -28,12 +28,12 @@ impl<'text> Parser<'text, '_> {
         })
     }
 
-    // values ::= '(' term (',' term)* ')'
+    // values ::= '(' value (',' value)* ')'
     fn values_source(&mut self) -> Parsed<InsertSource<'text>> {
         let columns = self.columns_in_parentheses()?;
         self.expect_keyword(Keyword::Values)?;
         self.expect(TokenKind::OpenParenthesis)?;
-        let values = self.comma_separated(Self::term)?;
+        let values = self.comma_separated(Self::term_or_reference)?;
         self.expect(TokenKind::CloseParenthesis)?;
         Ok(InsertSource::Values { columns, values })
     }
@@ -142,11 +142,11 @@ impl<'text> Parser<'text, '_> {
             }
             TokenKind::PlusEqual => {
                 self.advance();
-                AssignmentOperation::Add(self.term()?)
+                AssignmentOperation::Add(self.term_or_reference()?)
             }
             TokenKind::MinusEqual => {
                 self.advance();
-                AssignmentOperation::Subtract(self.term()?)
+                AssignmentOperation::Subtract(self.term_or_reference()?)
             }
             TokenKind::OpenBracket => {
                 self.advance();
@@ -155,7 +155,7 @@ impl<'text> Parser<'text, '_> {
                 self.expect(TokenKind::Equal)?;
                 AssignmentOperation::SetElement {
                     key,
-                    value: self.term()?,
+                    value: self.term_or_reference()?,
                 }
             }
             TokenKind::Dot => {
@@ -164,7 +164,7 @@ impl<'text> Parser<'text, '_> {
                 self.expect(TokenKind::Equal)?;
                 AssignmentOperation::SetField {
                     field,
-                    value: self.term()?,
+                    value: self.term_or_reference()?,
                 }
             }
             _ => return Err(self.missing(Expected::Token(TokenKind::Equal))),
@@ -198,7 +198,10 @@ impl<'text> Parser<'text, '_> {
                 _ => {}
             }
         }
-        let term = self.term()?;
+        let term = self.term_or_reference()?;
+        if matches!(term, Term::Reference(_)) {
+            return Ok(AssignmentOperation::Set(term));
+        }
         if self.accept(TokenKind::Plus).is_none() {
             return Ok(AssignmentOperation::Set(term));
         }
@@ -300,7 +303,7 @@ impl<'text> Parser<'text, '_> {
     }
 
     // modification ::= insert | update | delete
-    fn modification(&mut self) -> Parsed<Modification<'text>> {
+    pub(super) fn modification(&mut self) -> Parsed<Modification<'text>> {
         match self.kind() {
             TokenKind::Keyword(Keyword::Insert) => self.insert().map(Modification::Insert),
             TokenKind::Keyword(Keyword::Update) => self.update().map(Modification::Update),

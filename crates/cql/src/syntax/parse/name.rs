@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::syntax::ast::{BindMarker, Name, QualifiedName};
+use crate::ServerVersion;
+use crate::syntax::ast::{BindMarker, Dialect, Name, QualifiedName};
 use crate::syntax::{Expected, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
@@ -169,12 +170,31 @@ impl<'text> Parser<'text, '_> {
         } else {
             Cow::Borrowed(text)
         };
+        if is_index_hint(&text) && !is_quoted && !token.has_capitals {
+            self.extend(Dialect::CassandraUpTo(ServerVersion::V5_0), token.span);
+        }
         Name {
             text,
             is_quoted,
             span: token.span,
         }
     }
+
+    /// Takes the next token, which is known to be a name, with its letters as they are written.
+    pub(super) fn take_written_name(&mut self) -> Name<'text> {
+        let token = self.peek();
+        let name = self.take_name();
+        let text = match name.is_quoted {
+            true => name.text,
+            false => Cow::Borrowed(self.text_of(token)),
+        };
+        Name { text, ..name }
+    }
+}
+
+/// Whether a word, written in lower case, begins an index hint to Cassandra 6.0, to which it is no name any more.
+pub(super) fn is_index_hint(word: &str) -> bool {
+    word.len() == "included_indexes".len() && matches!(word, "included_indexes" | "excluded_indexes")
 }
 
 /// Names that Cassandra keeps for types to come.

@@ -12,6 +12,28 @@ use crate::syntax::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, 
 /// of which it takes the greater half without optimisation and a fifth with it.
 pub const MAX_DEPTH: usize = 128;
 
+/// The unreserved keywords that Cassandra 6.0 added.
+const NEW_WORDS: [&str; 18] = [
+    "BETWEEN",
+    "CHECK",
+    "COLUMN",
+    "COMMENT",
+    "COMMENTS",
+    "COMMIT",
+    "END",
+    "FIELD",
+    "FOR",
+    "GENERATED",
+    "INDEXES",
+    "LABEL",
+    "LABELS",
+    "LET",
+    "SECURITY",
+    "SUPERUSERS",
+    "THEN",
+    "TRANSACTION",
+];
+
 /// What a production gives.
 pub(super) type Parsed<T> = Result<T, ParseError>;
 
@@ -25,6 +47,8 @@ pub(super) struct Parser<'text, 'tokens> {
     /// Where a named marker is one however often it occurs: the index of each.
     shared_names: Option<HashMap<String, usize>>,
     extension: Option<Extension>,
+    /// Whether values may refer to rows that a transaction has read.
+    in_transaction: bool,
     /// What was asked for since the last step; only kept by a second parse, to explain the error of the
     /// first.
     expected: Option<Vec<Expected>>,
@@ -41,6 +65,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
             bind_markers: Vec::new(),
             shared_names: None,
             extension: None,
+            in_transaction: false,
             expected: None,
         }
     }
@@ -61,7 +86,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         }
     }
 
-    /// The bind markers passed so far and the first syntax that Cassandra 5.0 does not have.
+    /// The bind markers passed so far and the syntax that the fewest servers read.
     pub(super) fn findings(&mut self) -> (Vec<BindMarker<'text>>, Option<Extension>) {
         (std::mem::take(&mut self.bind_markers), self.extension)
     }
@@ -173,7 +198,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         false
     }
 
-    /// Whether the next token is `word` (in upper case), which is no keyword to Cassandra 5.0.
+    /// Whether the next token is `word` (in upper case), which is no keyword to all versions of Cassandra.
     pub(super) fn at_word(&self, word: &'static str) -> bool {
         self.word_at(0, word)
     }
@@ -326,9 +351,36 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         marker
     }
 
-    /// Notes syntax that Cassandra 5.0 does not have; the first one is kept.
+    /// Notes syntax that not all servers read; kept is what the fewest do, and of that the first.
     pub(super) fn extend(&mut self, dialect: Dialect, span: Span) {
-        self.extension.get_or_insert(Extension { dialect, span });
+        if self.extension.is_none_or(|known| known.dialect < dialect) {
+            self.extension = Some(Extension { dialect, span });
+        }
+    }
+
+    /// Runs the production of a transaction, in which values may refer to rows.
+    pub(super) fn within_transaction<T>(
+        &mut self,
+        production: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
+        self.in_transaction = true;
+        let parsed = production(self);
+        self.in_transaction = false;
+        parsed
+    }
+
+    /// Whether values may refer to rows.
+    pub(super) const fn is_in_transaction(&self) -> bool {
+        self.in_transaction
+    }
+
+    /// Whether the next token is a word that Cassandra 6.0 made a keyword, which may be a name all the same.
+    pub(super) fn at_new_word(&self) -> bool {
+        let token = self.peek();
+        token.kind == TokenKind::Identifier
+            && NEW_WORDS
+                .iter()
+                .any(|word| word.eq_ignore_ascii_case(self.text_of(token)))
     }
 
     #[cold]

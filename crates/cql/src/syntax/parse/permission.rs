@@ -1,6 +1,7 @@
 //! `GRANT`, `REVOKE` and `LIST`.
 
-use crate::syntax::ast::{Kind, Name, Other, QualifiedName};
+use crate::ServerVersion;
+use crate::syntax::ast::{Dialect, Kind, Name, Other, QualifiedName};
 use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::name::is_name;
@@ -179,6 +180,14 @@ impl<'text> Parser<'text, '_> {
         self.expect_keyword(Keyword::List)?;
         if self.at_service_levels() {
             return self.list_service_levels();
+        }
+        let keyword = self.peek().span;
+        if self.accept_word("SUPERUSERS") {
+            self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
+            return Ok(Other {
+                kind: Kind::ListSuperusers,
+                object: None,
+            });
         }
         if self.accept_keyword(Keyword::Users) {
             return Ok(Other {

@@ -1,10 +1,13 @@
 //! Properties: `WITH name = value AND …`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::syntax::ast::{Literal, Name, Property, PropertyValue, Term};
+use crate::ServerVersion;
+use crate::syntax::ast::{Dialect, Literal, Name, Property, PropertyValue, Term};
 use crate::syntax::{Expected, Keyword, KeywordClass, ParseErrorKind, TokenKind};
 
+use super::name::is_index_hint;
 use super::parser::{Parsed, Parser};
 
 impl<'text> Parser<'text, '_> {
@@ -18,6 +21,9 @@ impl<'text> Parser<'text, '_> {
 
     // property ::= name '=' (literal | unreserved_keyword | map)
     pub(super) fn property(&mut self) -> Parsed<Property<'text>> {
+        if self.at_index_hint() {
+            return self.index_hint();
+        }
         let name = self.name()?;
         self.expect(TokenKind::Equal)?;
         let value = match self.kind() {
@@ -25,11 +31,43 @@ impl<'text> Parser<'text, '_> {
             TokenKind::Keyword(keyword) if keyword.class() != KeywordClass::Reserved => {
                 PropertyValue::Word(self.take_name())
             }
+            _ if self.at_new_word() => {
+                self.extend(Dialect::Cassandra(ServerVersion::V6_0), self.peek().span);
+                PropertyValue::Word(self.take_name())
+            }
             _ => match self.accept_literal() {
                 Some(literal) => PropertyValue::Literal(literal),
                 None => return Err(self.missing(Expected::Term)),
             },
         };
+        Ok(Property { name, value })
+    }
+
+    fn at_index_hint(&self) -> bool {
+        let token = self.peek();
+        let is_hint = token.kind == TokenKind::Identifier && is_index_hint(self.text_of(token));
+        is_hint && self.kind_at(1) == TokenKind::Equal && self.kind_at(2) == TokenKind::OpenBrace
+            // A map of options, as the property of some index could have had it.
+            && self.kind_at(4) != TokenKind::Colon
+    }
+
+    // index_hint ::= (included_indexes | excluded_indexes) '=' '{' (table (',' table)*)? '}'
+    fn index_hint(&mut self) -> Parsed<Property<'text>> {
+        let token = self.advance();
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), token.span);
+        let name = Name {
+            text: Cow::Borrowed(self.text_of(token)),
+            is_quoted: false,
+            span: token.span,
+        };
+        self.expect(TokenKind::Equal)?;
+        self.expect(TokenKind::OpenBrace)?;
+        let indexes = match self.kind() {
+            TokenKind::CloseBrace => Vec::new(),
+            _ => self.comma_separated(Self::qualified_name)?,
+        };
+        self.expect(TokenKind::CloseBrace)?;
+        let value = PropertyValue::Indexes(indexes);
         Ok(Property { name, value })
     }
 

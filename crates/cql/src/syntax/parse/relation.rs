@@ -1,5 +1,6 @@
 //! Relations: `WHERE` and `IF`.
 
+use crate::ServerVersion;
 use crate::syntax::ast::{
     Comparand, CustomIndexExpression, Dialect, If, QualifiedName, Relation, RelationOperator, Subject, Term,
     Where,
@@ -108,6 +109,9 @@ impl<'text> Parser<'text, '_> {
                 self.expect_keywords(&[Keyword::Not, Keyword::Null])?;
                 Ok(self.related(subject, RelationOperator::IsNotNull, Comparand::None, start))
             }
+            TokenKind::Keyword(Keyword::Not) if self.keyword_at(1, Keyword::Contains) => {
+                self.not_contains(subject, start)
+            }
             TokenKind::Keyword(Keyword::Not) => self.not_in(subject, start, Self::in_list),
             _ if self.at_word("BETWEEN") => self.between(subject, start, Self::term),
             _ => self.comparison_with(subject, start, Self::term),
@@ -146,7 +150,7 @@ impl<'text> Parser<'text, '_> {
         Ok(self.related(subject, operator, comparand, start))
     }
 
-    fn comparison(&mut self) -> Parsed<RelationOperator> {
+    pub(super) fn comparison(&mut self) -> Parsed<RelationOperator> {
         let operator = match self.kind() {
             TokenKind::Equal => RelationOperator::Equal,
             TokenKind::NotEqual => RelationOperator::NotEqual,
@@ -200,7 +204,7 @@ impl<'text> Parser<'text, '_> {
         let keyword = self.peek().span;
         self.expect_keyword(Keyword::Not)?;
         let relation = in_relation(self, subject, start)?;
-        self.extend(Dialect::Cassandra51, keyword);
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
         Ok(Relation {
             operator: RelationOperator::NotIn,
             ..relation
@@ -216,7 +220,7 @@ impl<'text> Parser<'text, '_> {
     ) -> Parsed<Relation<'text>> {
         let keyword = self.peek().span;
         self.expect_word("BETWEEN")?;
-        self.extend(Dialect::Cassandra51, keyword);
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
         let lower = end(self)?;
         self.expect_keyword(Keyword::And)?;
         let range = Comparand::Range(Box::new((lower, end(self)?)));
@@ -233,6 +237,19 @@ impl<'text> Parser<'text, '_> {
         };
         let comparand = Comparand::One(self.term()?);
         Ok(self.related(subject, operator, comparand, start))
+    }
+
+    // not_contains ::= NOT contains
+    fn not_contains(&mut self, subject: Subject<'text>, start: Span) -> Parsed<Relation<'text>> {
+        let keyword = self.peek().span;
+        self.expect_keyword(Keyword::Not)?;
+        let relation = self.contains(subject, start)?;
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
+        let operator = match relation.operator {
+            RelationOperator::ContainsKey => RelationOperator::NotContainsKey,
+            _ => RelationOperator::NotContains,
+        };
+        Ok(Relation { operator, ..relation })
     }
 
     fn related(

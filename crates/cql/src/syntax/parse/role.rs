@@ -2,16 +2,42 @@
 
 use std::collections::HashSet;
 
-use crate::syntax::ast::{Kind, Name, Other, QualifiedName};
+use crate::ServerVersion;
+use crate::syntax::ast::{Dialect, Kind, Name, Other, QualifiedName};
 use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 
 impl<'text> Parser<'text, '_> {
-    // create_role ::= CREATE ROLE (IF NOT EXISTS)? role (WITH role_option (AND role_option)*)?
+    // create_role ::= CREATE ROLE (IF NOT EXISTS)? role? (WITH role_option (AND role_option)*)?
     pub(super) fn create_role(&mut self) -> Parsed<Other<'text>> {
         self.optional_if_not_exists()?;
+        if matches!(
+            self.kind(),
+            TokenKind::End | TokenKind::Semicolon | TokenKind::Keyword(Keyword::With)
+        ) {
+            return self.role_without_name();
+        }
         self.role_with_options(Kind::CreateRole)
+    }
+
+    // create_generated_role ::= CREATE GENERATED ROLE (WITH role_option (AND role_option)*)?
+    pub(super) fn create_generated_role(&mut self) -> Parsed<Other<'text>> {
+        self.expect_word("GENERATED")?;
+        self.expect_keyword(Keyword::Role)?;
+        self.role_without_name()
+    }
+
+    /// The server makes up a name, or refuses to.
+    fn role_without_name(&mut self) -> Parsed<Other<'text>> {
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), self.last_span());
+        if self.accept_keyword(Keyword::With) {
+            self.role_options()?;
+        }
+        Ok(Other {
+            kind: Kind::CreateRole,
+            object: None,
+        })
     }
 
     // alter_role ::= ALTER ROLE (IF EXISTS)? role (WITH role_option (AND role_option)*)?
@@ -52,20 +78,23 @@ impl<'text> Parser<'text, '_> {
         })
     }
 
-    // role_option ::= PASSWORD '=' string | HASHED PASSWORD '=' string | OPTIONS '=' map
+    // role_option ::= PASSWORD '=' string | HASHED PASSWORD '=' string | GENERATED PASSWORD | OPTIONS '=' map
     //               | SUPERUSER '=' boolean | LOGIN '=' boolean | access
     fn role_options(&mut self) -> Parsed<()> {
         let mut given = HashSet::new();
         loop {
             let start = self.peek().span;
             let option = self.role_option()?;
-            let excluded = match option {
-                RoleOption::Password => RoleOption::HashedPassword,
-                RoleOption::HashedPassword => RoleOption::Password,
-                other => other,
-            };
+            let passwords = [
+                RoleOption::Password,
+                RoleOption::HashedPassword,
+                RoleOption::GeneratedPassword,
+            ];
+            let excluded = passwords
+                .iter()
+                .any(|other| passwords.contains(&option) && *other != option && given.contains(other));
             let is_new = option == RoleOption::Access || given.insert(option);
-            if !is_new || option != excluded && given.contains(&excluded) {
+            if !is_new || excluded {
                 return Err(Self::refused(ParseErrorKind::Duplicate, self.since(start)));
             }
             if !self.accept_keyword(Keyword::And) {
@@ -82,6 +111,9 @@ impl<'text> Parser<'text, '_> {
             self.expect_keyword(Keyword::Password)?;
             return self.option_value(RoleOption::HashedPassword, TokenKind::String);
         }
+        if self.generated_password()? {
+            return Ok(RoleOption::GeneratedPassword);
+        }
         if self.accept_keyword(Keyword::Superuser) {
             return self.option_value(RoleOption::Superuser, TokenKind::Boolean);
         }
@@ -96,6 +128,17 @@ impl<'text> Parser<'text, '_> {
         self.expect_keyword(Keyword::Access)?;
         self.access()?;
         Ok(RoleOption::Access)
+    }
+
+    // generated_password ::= GENERATED PASSWORD
+    fn generated_password(&mut self) -> Parsed<bool> {
+        let start = self.peek().span;
+        if !self.accept_word("GENERATED") {
+            return Ok(false);
+        }
+        self.expect_keyword(Keyword::Password)?;
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), self.since(start));
+        Ok(true)
     }
 
     fn option_value(&mut self, option: RoleOption, kind: TokenKind) -> Parsed<RoleOption> {
@@ -135,10 +178,10 @@ impl<'text> Parser<'text, '_> {
         self.user_with_options(Kind::AlterRole)
     }
 
-    // user_options ::= (WITH HASHED? PASSWORD string)? (SUPERUSER | NOSUPERUSER)?
+    // user_options ::= (WITH (HASHED? PASSWORD string | GENERATED PASSWORD))? (SUPERUSER | NOSUPERUSER)?
     fn user_with_options(&mut self, kind: Kind) -> Parsed<Other<'text>> {
         let user = self.user()?;
-        if self.accept_keyword(Keyword::With) {
+        if self.accept_keyword(Keyword::With) && !self.generated_password()? {
             self.accept_keyword(Keyword::Hashed);
             self.expect_keyword(Keyword::Password)?;
             self.expect(TokenKind::String)?;
@@ -190,6 +233,7 @@ impl<'text> Parser<'text, '_> {
 enum RoleOption {
     Password,
     HashedPassword,
+    GeneratedPassword,
     Superuser,
     Login,
     Options,

@@ -1,7 +1,8 @@
 //! `SELECT`.
 
-use crate::syntax::ast::{Dialect, Direction, Ordering, Select, Term, Using};
-use crate::syntax::{Keyword, TokenKind};
+use crate::ServerVersion;
+use crate::syntax::ast::{Dialect, Direction, Ordering, Property, Select, Term, Using};
+use crate::syntax::{Expected, Keyword, TokenKind};
 
 use super::name::is_name;
 use super::parser::{Parsed, Parser};
@@ -10,7 +11,7 @@ impl<'text> Parser<'text, '_> {
     // select ::= SELECT JSON? DISTINCT? selectors FROM table where_clause?
     //            (GROUP BY unaliased_selector (',' …)*)? (ORDER BY ordering (',' ordering)*)?
     //            (PER PARTITION LIMIT int_value)? (LIMIT int_value)? (ALLOW FILTERING)?
-    //            (BYPASS CACHE)? (USING TIMEOUT timeout)?
+    //            with? (BYPASS CACHE)? (USING TIMEOUT timeout)?
     pub(super) fn select(&mut self) -> Parsed<Select<'text>> {
         self.expect_keyword(Keyword::Select)?;
         let json = self.accept_modifier(Keyword::Json);
@@ -28,6 +29,7 @@ impl<'text> Parser<'text, '_> {
             per_partition_limit: self.optional_limit(&[Keyword::Per, Keyword::Partition, Keyword::Limit])?,
             limit: self.optional_limit(&[Keyword::Limit])?,
             allow_filtering: self.optional_allow_filtering()?,
+            options: self.optional_options()?,
             bypass_cache: self.optional_bypass_cache()?,
             using: self.optional_using_timeout()?,
         })
@@ -107,6 +109,17 @@ impl<'text> Parser<'text, '_> {
         }
         self.expect_keyword(Keyword::Filtering)?;
         Ok(true)
+    }
+
+    /// `WITH`, which up to Cassandra 5.0 no `SELECT` has.
+    fn optional_options(&mut self) -> Parsed<Vec<Property<'text>>> {
+        let keyword = self.peek().span;
+        if !self.at_keyword(Keyword::With) {
+            self.expecting(Expected::Keyword(Keyword::With));
+            return Ok(Vec::new());
+        }
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
+        self.with_properties()
     }
 
     fn optional_bypass_cache(&mut self) -> Parsed<bool> {

@@ -17,6 +17,18 @@ impl<'text> Parser<'text, '_> {
         self.comma_separated(Self::selector).map(Selection::Selectors)
     }
 
+    // unaliased_selection ::= '*' | unaliased_selector (',' unaliased_selector)*
+    pub(super) fn unaliased_selection(&mut self) -> Parsed<Selection<'text>> {
+        if self.accept(TokenKind::Star).is_some() {
+            return Ok(Selection::All);
+        }
+        let selectors = self.comma_separated(|parser| {
+            let term = parser.unaliased_selector()?;
+            Ok(Selector { term, alias: None })
+        })?;
+        Ok(Selection::Selectors(selectors))
+    }
+
     // selector ::= unaliased_selector (AS name)?
     fn selector(&mut self) -> Parsed<Selector<'text>> {
         // Nearly all selectors are a single column.

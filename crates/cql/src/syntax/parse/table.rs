@@ -1,8 +1,9 @@
 //! `CREATE TABLE` and `ALTER TABLE`.
 
+use crate::ServerVersion;
 use crate::syntax::ast::{
-    AlterTable, ColumnDefinition, CreateTable, Direction, Literal, LiteralKind, Mask, Name, Property,
-    TableChange,
+    AlterTable, Body, ColumnDefinition, CopyTable, CreateTable, Dialect, Direction, Literal, LiteralKind,
+    Mask, Name, Property, QualifiedName, TableChange,
 };
 use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
@@ -27,9 +28,12 @@ pub(super) struct TableProperties<'text> {
 impl<'text> Parser<'text, '_> {
     // create_table ::= CREATE TABLE (IF NOT EXISTS)? table
     //                  '(' table_item (',' table_item?)* ')' (WITH table_property (AND table_property)*)?
-    pub(super) fn create_table(&mut self) -> Parsed<CreateTable<'text>> {
+    pub(super) fn create_table(&mut self) -> Parsed<Body<'text>> {
         let if_not_exists = self.optional_if_not_exists()?;
         let table = self.qualified_name()?;
+        if self.at_keyword(Keyword::Like) {
+            return self.copy_table(if_not_exists, table).map(Body::CopyTable);
+        }
         let mut columns = Vec::new();
         let mut key = None;
         self.expect(TokenKind::OpenParenthesis)?;
@@ -43,7 +47,7 @@ impl<'text> Parser<'text, '_> {
         let properties = self.optional_table_properties()?;
         refuse_duplicates(columns.iter().map(|column| &column.name))?;
         let key = key.unwrap_or_default();
-        Ok(CreateTable {
+        Ok(Body::CreateTable(CreateTable {
             if_not_exists,
             table,
             columns,
@@ -52,10 +56,49 @@ impl<'text> Parser<'text, '_> {
             clustering_order: properties.clustering_order,
             compact_storage: properties.compact_storage,
             options: properties.options,
-        })
+        }))
     }
 
-    // table_item ::= name type STATIC? mask? (PRIMARY KEY)? | PRIMARY KEY primary_key
+    // copy_table ::= CREATE TABLE (IF NOT EXISTS)? table LIKE table (WITH copied (AND copied)*)?
+    // copied     ::= INDEXES | COMMENTS | SECURITY LABELS | property
+    fn copy_table(&mut self, if_not_exists: bool, table: QualifiedName<'text>) -> Parsed<CopyTable<'text>> {
+        let keyword = self.peek().span;
+        self.expect_keyword(Keyword::Like)?;
+        self.extend(Dialect::Cassandra(ServerVersion::V6_0), keyword);
+        let mut copy = CopyTable {
+            if_not_exists,
+            table,
+            source: self.qualified_name()?,
+            indexes: false,
+            comments: false,
+            security_labels: false,
+            options: Vec::new(),
+        };
+        if !self.accept_keyword(Keyword::With) {
+            return Ok(copy);
+        }
+        loop {
+            // Before `=`, all of them are properties of that name.
+            if self.kind_at(1) == TokenKind::Equal {
+                copy.options.push(self.property()?);
+            } else if self.accept_word("INDEXES") {
+                copy.indexes = true;
+            } else if self.accept_word("COMMENTS") {
+                copy.comments = true;
+            } else if self.accept_word("SECURITY") {
+                self.expect_word("LABELS")?;
+                copy.security_labels = true;
+            } else {
+                copy.options.push(self.property()?);
+            }
+            if !self.accept_keyword(Keyword::And) {
+                refuse_duplicates(copy.options.iter().map(|property| &property.name))?;
+                return Ok(copy);
+            }
+        }
+    }
+
+    // table_item ::= name type STATIC? not_null? mask? checks? (PRIMARY KEY)? | PRIMARY KEY primary_key
     fn table_item(
         &mut self,
         columns: &mut Vec<ColumnDefinition<'text>>,
@@ -65,7 +108,7 @@ impl<'text> Parser<'text, '_> {
         let found = if self.accept_keywords(&[Keyword::Primary, Keyword::Key]) {
             self.primary_key()?
         } else {
-            let column = self.column_definition()?;
+            let column = self.column_definition(true)?;
             let name = column.name.clone();
             columns.push(column);
             if !self.accept_keyword(Keyword::Primary) {
@@ -83,17 +126,21 @@ impl<'text> Parser<'text, '_> {
         Ok(())
     }
 
-    // column_definition ::= name type STATIC? mask?
-    fn column_definition(&mut self) -> Parsed<ColumnDefinition<'text>> {
+    // column_definition ::= name type STATIC? not_null? mask? checks?      NOT NULL only where a table is created
+    fn column_definition(&mut self, of_new_table: bool) -> Parsed<ColumnDefinition<'text>> {
         let name = self.name()?;
         let type_name = self.type_name()?;
         let is_static = self.accept_keyword(Keyword::Static);
+        let not_null = of_new_table && self.optional_not_null()?;
         let mask = self.optional_mask()?;
+        let checks = self.optional_checks()?;
         Ok(ColumnDefinition {
             name,
             type_name,
             is_static,
+            not_null,
             mask,
+            checks,
         })
     }
 
@@ -204,7 +251,7 @@ impl<'text> Parser<'text, '_> {
         }
     }
 
-    // alter ::= ALTER column TYPE type | ALTER (IF EXISTS)? column (mask | DROP MASKED)
+    // alter ::= ALTER column TYPE type | ALTER (IF EXISTS)? column (mask | checks | DROP MASKED | DROP CHECK)
     fn alter_column(&mut self) -> Parsed<TableChange<'text>> {
         let if_exists = self.optional_if_exists()?;
         let column = self.column()?;
@@ -212,6 +259,21 @@ impl<'text> Parser<'text, '_> {
             return Ok(TableChange::AlterType {
                 column,
                 type_name: self.type_name()?,
+            });
+        }
+        let checks = self.optional_checks()?;
+        let start = self.peek().span;
+        let drops_check = checks.is_empty() && self.keyword_at(0, Keyword::Drop) && self.word_at(1, "CHECK");
+        if drops_check {
+            self.advance();
+            self.advance();
+            self.extend(Dialect::Cassandra(ServerVersion::V6_0), self.since(start));
+        }
+        if drops_check || !checks.is_empty() {
+            return Ok(TableChange::AlterChecks {
+                if_exists,
+                column,
+                checks,
             });
         }
         if self.accept_keyword(Keyword::Drop) {
@@ -236,11 +298,11 @@ impl<'text> Parser<'text, '_> {
     fn add_columns(&mut self) -> Parsed<TableChange<'text>> {
         let if_not_exists = self.optional_if_not_exists()?;
         let columns = if self.accept(TokenKind::OpenParenthesis).is_some() {
-            let columns = self.comma_separated(Self::column_definition)?;
+            let columns = self.comma_separated(|parser| parser.column_definition(false))?;
             self.expect(TokenKind::CloseParenthesis)?;
             columns
         } else {
-            vec![self.column_definition()?]
+            vec![self.column_definition(false)?]
         };
         Ok(TableChange::Add {
             if_not_exists,

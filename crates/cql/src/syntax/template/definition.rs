@@ -1,8 +1,9 @@
 //! The templates of definitions. Their structure stays; the values of their options become `?`.
 
 use crate::syntax::ast::{
-    Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped,
-    IndexTargetDefinition, IndexTargetKind, Mask, Name, Property, TableChange, TypeChange, TypeName,
+    Body, Check, ColumnDefinition, CopyTable, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped,
+    IndexTargetDefinition, IndexTargetKind, Mask, Name, Property, PropertyValue, TableChange, TypeChange,
+    TypeName,
 };
 
 use super::writer::{VALUE, Writer};
@@ -22,6 +23,7 @@ impl Writer<'_> {
                 self.options(&alter.options);
             }
             Body::CreateTable(create) => self.create_table(create),
+            Body::CopyTable(copy) => self.copy_table(copy),
             Body::AlterTable(alter) => {
                 self.altered("TABLE", alter.if_exists);
                 self.table(&alter.table);
@@ -54,6 +56,8 @@ impl Writer<'_> {
             | Body::Update(_)
             | Body::Delete(_)
             | Body::Batch(_)
+            | Body::Transaction(_)
+            | Body::Annotate(_)
             | Body::Truncate(_)
             | Body::Use(_)
             | Body::Other(_) => {}
@@ -79,7 +83,7 @@ impl Writer<'_> {
     }
 
     /// Writes the options of a `WITH` clause that consists of nothing else.
-    fn options(&mut self, options: &[Property<'_>]) {
+    pub(super) fn options(&mut self, options: &[Property<'_>]) {
         self.properties(&[], false, options);
     }
 
@@ -112,7 +116,44 @@ impl Writer<'_> {
             self.push(joint);
             self.name(&option.name);
             self.push(" = ");
-            self.push(VALUE);
+            self.property_value(&option.value);
+            joint = " AND ";
+        }
+    }
+
+    /// The indexes of a hint are no values: they are part of what is asked.
+    fn property_value(&mut self, value: &PropertyValue<'_>) {
+        match value {
+            PropertyValue::Indexes(indexes) => {
+                self.push("{");
+                self.separated(", ", indexes, |writer, index| writer.name(&index.name));
+                self.push("}");
+            }
+            PropertyValue::Literal(_) | PropertyValue::Word(_) | PropertyValue::Map(_) => self.push(VALUE),
+        }
+    }
+
+    fn copy_table(&mut self, copy: &CopyTable<'_>) {
+        self.created("TABLE", copy.if_not_exists);
+        self.table(&copy.table);
+        self.push(" LIKE ");
+        self.table(&copy.source);
+        let copied = [
+            (copy.indexes, "INDEXES"),
+            (copy.comments, "COMMENTS"),
+            (copy.security_labels, "SECURITY LABELS"),
+        ];
+        let mut joint = " WITH ";
+        for (_, what) in copied.into_iter().filter(|(is_copied, _)| *is_copied) {
+            self.push(joint);
+            self.push(what);
+            joint = " AND ";
+        }
+        for option in &copy.options {
+            self.push(joint);
+            self.name(&option.name);
+            self.push(" = ");
+            self.property_value(&option.value);
             joint = " AND ";
         }
     }
@@ -136,9 +177,36 @@ impl Writer<'_> {
         if column.is_static {
             self.push(" STATIC");
         }
+        self.push_if(column.not_null, " NOT NULL");
         if let Some(mask) = &column.mask {
             self.mask(mask);
         }
+        self.checks(&column.checks);
+    }
+
+    fn checks(&mut self, checks: &[Check<'_>]) {
+        if checks.is_empty() {
+            return;
+        }
+        self.push(" CHECK ");
+        self.separated(" AND ", checks, |writer, check| match check {
+            Check::NotNull { .. } => writer.push("NOT NULL"),
+            Check::Json { .. } => writer.push("JSON"),
+            Check::Function {
+                function, operator, ..
+            } => {
+                writer.push(function.as_str());
+                writer.push("() ");
+                writer.push(operator.as_str());
+                writer.push(" ?");
+            }
+            Check::Value { column, operator, .. } => {
+                writer.name(column);
+                writer.push(" ");
+                writer.push(operator.as_str());
+                writer.push(" ?");
+            }
+        });
     }
 
     fn mask(&mut self, mask: &Mask<'_>) {
@@ -193,6 +261,20 @@ impl Writer<'_> {
                     Some(mask) => self.mask(mask),
                     None => self.push(" DROP MASKED"),
                 }
+            }
+            TableChange::AlterChecks {
+                if_exists,
+                column,
+                checks,
+            } => {
+                self.push(if *if_exists {
+                    " ALTER IF EXISTS "
+                } else {
+                    " ALTER "
+                });
+                self.name(column);
+                self.push_if(checks.is_empty(), " DROP CHECK");
+                self.checks(checks);
             }
             TableChange::Add {
                 if_not_exists,

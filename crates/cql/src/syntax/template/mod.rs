@@ -9,7 +9,7 @@
 //!   `USING`,
 //! - who says the keyspace: the text, or the connection.
 //!
-//! The statements of a batch are a set: each template once, in alphabetical order. So a prepared batch of
+//! The statements of a batch, and the writes of a transaction, are a set: each template once, in alphabetical order. So a prepared batch of
 //! three inserts, an unprepared one of fifty, and a batch sent as a protocol message share a template.
 //!
 //! Everything but a definition's template is itself CQL, of which it is the template.
@@ -17,6 +17,7 @@
 mod definition;
 mod fingerprint;
 mod statement;
+mod transaction;
 mod unparsed;
 mod writer;
 

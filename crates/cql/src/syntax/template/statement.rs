@@ -18,6 +18,8 @@ impl Writer<'_> {
             Body::Update(update) => self.update(update),
             Body::Delete(delete) => self.delete(delete),
             Body::Batch(batch) => self.batch_text(batch),
+            Body::Transaction(transaction) => self.transaction(transaction),
+            Body::Annotate(annotation) => self.annotation(annotation),
             Body::Truncate(truncate) => {
                 self.push("TRUNCATE ");
                 self.table(&truncate.table);
@@ -32,7 +34,7 @@ impl Writer<'_> {
         }
     }
 
-    fn select(&mut self, select: &Select<'_>) {
+    pub(super) fn select(&mut self, select: &Select<'_>) {
         self.push("SELECT ");
         self.push_if(select.json, "JSON ");
         self.push_if(select.distinct, "DISTINCT ");
@@ -51,11 +53,12 @@ impl Writer<'_> {
         self.push_if(select.per_partition_limit.is_some(), " PER PARTITION LIMIT ?");
         self.push_if(select.limit.is_some(), " LIMIT ?");
         self.push_if(select.allow_filtering, " ALLOW FILTERING");
+        self.options(&select.options);
         self.push_if(select.bypass_cache, " BYPASS CACHE");
         self.using(&select.using);
     }
 
-    fn push_if(&mut self, condition: bool, text: &str) {
+    pub(super) fn push_if(&mut self, condition: bool, text: &str) {
         if condition {
             self.push(text);
         }
@@ -289,7 +292,7 @@ impl Writer<'_> {
         self.batch(batch.kind, using, children.iter().map(String::as_str).collect());
     }
 
-    fn child(&mut self, modification: &Modification<'_>) -> String {
+    pub(super) fn child(&mut self, modification: &Modification<'_>) -> String {
         let mut writer = Writer::new(self.keyspace(), 0);
         match modification {
             Modification::Insert(insert) => writer.insert(insert),

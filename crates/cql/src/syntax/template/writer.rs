@@ -182,6 +182,7 @@ impl<'a> Writer<'a> {
                 }
             }
             Term::Column(name) => self.selected_name(name),
+            Term::Reference(reference) => self.reference(reference),
             Term::Field { receiver, field, .. } => {
                 self.term(receiver);
                 self.push(".");

@@ -84,6 +84,7 @@ impl BucketColumn {
             name: self.name.clone(),
             kind: ColumnKind::PartitionKey,
             data_type: self.data_type.clone(),
+            constraints: Vec::new(),
         }
     }
 }

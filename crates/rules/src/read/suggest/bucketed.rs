@@ -125,6 +125,7 @@ pub(super) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
         name: HOUR.to_owned(),
         kind: ColumnKind::PartitionKey,
         data_type: DataType::Native(NativeType::Timestamp),
+        constraints: Vec::new(),
     };
     let Some(created) = with_key_column(table, column, context) else {
         return Vec::new();
