@@ -180,13 +180,12 @@ impl RowSlice {
                     is_tuple: excluded.is_tuple,
                 };
                 let components = self.components(&bound, values).unwrap_or_default();
-                let is_equal = |((mine, theirs), cql_type): ((&Option<Vec<u8>>, &Option<Vec<u8>>), _)| match (
-                    mine, theirs,
-                ) {
+                let mut pairs = components.iter().zip(only).zip(&self.types);
+                let all_equal = pairs.all(|((mine, theirs), cql_type)| match (mine, theirs) {
                     (Some(mine), Some(theirs)) => value::compare(cql_type, mine, theirs).is_eq(),
                     _ => false,
-                };
-                components.len() == only.len() && components.iter().zip(only).zip(&self.types).all(is_equal)
+                });
+                components.len() == only.len() && all_equal
             })
         })
     }

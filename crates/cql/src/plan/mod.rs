@@ -1,8 +1,9 @@
 //! Plans: what a statement does under a schema, compiled once, and which partitions an execution of it
 //! touches.
 //!
-//! A [`Plan`] mirrors what Cassandra 5.0 decides when it prepares a statement (`StatementRestrictions`,
-//! `SelectStatement`, `ModificationStatement`, `BatchStatement`). [`Plan::footprint`] then does what
+//! A [`Plan`] mirrors what Cassandra decides when it prepares a statement (`StatementRestrictions`,
+//! `SelectStatement`, `ModificationStatement`, `BatchStatement`, `TransactionStatement`): 6.0, and through
+//! [`Plan::on`] 5.0, which refuses some of it. [`Plan::footprint`] then does what
 //! Cassandra does with the bound values. Plans hold no values and no text, and know neither connections nor
 //! windows.
 //!

@@ -144,13 +144,16 @@ impl Plan {
         }
     }
 
-    /// The plan as a version of Cassandra has it, which may refuse what newer ones do not.
+    /// The plan as a version of Cassandra has it whose tables are defined as the schema says: it may refuse what newer
+    /// versions do not, and transactions on tables without `transactional_mode`.
     #[must_use]
     pub fn on(self, server: ServerVersion) -> Self {
-        if server >= ServerVersion::V6_0 {
-            return self;
-        }
-        match self.refused_before_6().cloned() {
+        let refused = match &self.shape {
+            _ if server < ServerVersion::V6_0 => self.refused_before_6(),
+            Shape::Transaction(transaction) if transaction.refusal.is_none() => transaction.disabled.as_ref(),
+            _ => None,
+        };
+        match refused.cloned() {
             Some(refusal) => {
                 let facts = Facts {
                     schema: None,

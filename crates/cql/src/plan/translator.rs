@@ -148,34 +148,7 @@ impl<'s> Translator<'s> {
             RelationOperator::Contains
             | RelationOperator::ContainsKey
             | RelationOperator::NotContains
-            | RelationOperator::NotContainsKey => {
-                let is_opposite = matches!(
-                    relation.operator,
-                    RelationOperator::NotContains | RelationOperator::NotContainsKey
-                );
-                let element = element_type(&cql_type, is_key).ok_or_else(|| unsupported(relation))?;
-                if let Comparand::One(term) = &relation.comparand {
-                    let name = format!("{}({})", if is_key { "key" } else { "value" }, column.name);
-                    let receiver = Receiver {
-                        name: &name,
-                        cql_type: element,
-                    };
-                    let term = self.compiler.term(term, receiver)?;
-                    if is_opposite {
-                        filters.push(FilterValue {
-                            column: column.name.as_str().into(),
-                            term,
-                            is_pattern: false,
-                        });
-                    }
-                }
-                Test::Contains(Contains {
-                    values: usize::from(!is_opposite && !is_key),
-                    keys: usize::from(!is_opposite && is_key),
-                    entries: 0,
-                    opposites: usize::from(is_opposite),
-                })
-            }
+            | RelationOperator::NotContainsKey => self.contains(column, relation, &cql_type, filters)?,
             RelationOperator::Like => {
                 filters.push(FilterValue {
                     column: column.name.as_str().into(),
@@ -187,6 +160,41 @@ impl<'s> Translator<'s> {
             RelationOperator::IsNotNull => Test::IsNotNull,
             RelationOperator::IsNull => return Err(unsupported(relation)),
         })
+    }
+
+    /// `CONTAINS`, `CONTAINS KEY`, and their opposites.
+    fn contains(
+        &self,
+        column: &Column,
+        relation: &Relation<'_>,
+        cql_type: &CqlType,
+        filters: &mut Vec<FilterValue>,
+    ) -> Result<Test, Refusal> {
+        use RelationOperator::{ContainsKey, NotContains, NotContainsKey};
+        let is_key = matches!(relation.operator, ContainsKey | NotContainsKey);
+        let is_opposite = matches!(relation.operator, NotContains | NotContainsKey);
+        let element = element_type(cql_type, is_key).ok_or_else(|| unsupported(relation))?;
+        if let Comparand::One(term) = &relation.comparand {
+            let name = format!("{}({})", if is_key { "key" } else { "value" }, column.name);
+            let receiver = Receiver {
+                name: &name,
+                cql_type: element,
+            };
+            let term = self.compiler.term(term, receiver)?;
+            if is_opposite {
+                filters.push(FilterValue {
+                    column: column.name.as_str().into(),
+                    term,
+                    is_pattern: false,
+                });
+            }
+        }
+        Ok(Test::Contains(Contains {
+            values: usize::from(!is_opposite && !is_key),
+            keys: usize::from(!is_opposite && is_key),
+            entries: 0,
+            opposites: usize::from(is_opposite),
+        }))
     }
 
     /// What a list holds, of which each value is compared with a column.

@@ -25,7 +25,7 @@ fn six() -> &'static Schema {
 }
 
 fn plan(text: &str) -> Plan {
-    Plan::of(&syntax::parse(text).unwrap(), Some("six"), six())
+    Plan::of(&syntax::parse(text).unwrap(), Some("six"), six()).on(ServerVersion::V6_0)
 }
 
 #[track_caller]
@@ -117,7 +117,7 @@ fn what_older_versions_refuse_is_refused_for_them() {
         "SELECT * FROM plain WHERE m['a'] = 1 ALLOW FILTERING",
         "BEGIN BATCH DELETE FROM plain WHERE k = 1 AND c != 2; APPLY BATCH",
     ] {
-        assert_eq!(plan(text).on(ServerVersion::V6_0).refusal(), None, "{text}");
+        assert_eq!(plan(text).refusal(), None, "{text}");
         assert!(plan(text).on(ServerVersion::V5_0).refusal().is_some(), "{text}");
     }
 }
@@ -235,6 +235,17 @@ fn a_transaction_reads_several_keys_by_select_and_none_is_counted_for_an_empty_w
         prepared.facts().schema.clone().unwrap().partition_key_markers,
         Some(vec![0])
     );
+}
+
+#[test]
+fn where_no_definition_says_the_mode_a_transaction_is_counted() {
+    let text = "BEGIN TRANSACTION SELECT * FROM plain WHERE k = 1; COMMIT TRANSACTION";
+    let live = Plan::of(&syntax::parse(text).unwrap(), Some("six"), six());
+    assert_eq!(
+        live.execute(Some(&Values::NONE), &mut Keys::new()).unwrap().count,
+        Count::Exact(1)
+    );
+    assert!(plan(text).refusal().is_some());
 }
 
 #[test]
