@@ -1,7 +1,7 @@
 //! CQL's keywords: which words they are and where each may stand as a name.
 //!
-//! Words that only newer versions or ScyllaDB know (`BETWEEN`, `BYPASS`, `TIMEOUT`, …) are not here: they are
-//! plain names to Cassandra 5.0, and the productions that allow them compare the text.
+//! Words that only Cassandra 6.0 or ScyllaDB know (`BETWEEN`, `LET`, `BYPASS`, `TIMEOUT`, …) are not here: they are
+//! plain names to Cassandra 5.0, and may be names to 6.0, and the productions that allow them compare the text.
 
 macro_rules! keywords {
     ($($name:ident $text:literal $class:ident,)*) => {

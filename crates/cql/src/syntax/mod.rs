@@ -1,7 +1,7 @@
 //! CQL: from text to tokens, trees and templates.
 //!
-//! The grammar is Cassandra 5.0's (CQL 3.4.7), with `NOT IN` and `BETWEEN` of later versions and ScyllaDB's
-//! `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW` and service levels. What Cassandra calls a
+//! The grammar is Cassandra 6.0's, with ScyllaDB's `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW`
+//! and service levels; [`ast::Statement::extension`] says what 5.0 does not read of it. What Cassandra calls a
 //! syntax error is one here; what only a schema can tell is not looked at.
 //!
 //! ```text

@@ -79,6 +79,34 @@ fn what_is_new_is_read_by_6_0_alone() {
 }
 
 #[test]
+fn what_older_versions_do_not_read_is_named() {
+    use ServerVersion::{V4_0, V4_1, V5_0};
+    for (since, text) in [
+        (V4_1, "ALTER TABLE IF EXISTS t ADD IF NOT EXISTS a int"),
+        (V4_1, "ALTER TYPE t RENAME IF EXISTS a TO b"),
+        (V4_1, "CREATE ROLE r WITH HASHED PASSWORD = 'x'"),
+        (
+            V5_0,
+            "CREATE TABLE t (k int PRIMARY KEY, v text MASKED WITH DEFAULT)",
+        ),
+        (V5_0, "CREATE TABLE t (k int PRIMARY KEY, v vector<float, 3>)"),
+        (
+            V5_0,
+            "SELECT maxwritetime(a) FROM t ORDER BY v ANN OF [1.0] LIMIT 1",
+        ),
+        (V5_0, "ADD IDENTITY 'x' TO ROLE 'y'"),
+        (V5_0, "CREATE ROLE r WITH ACCESS FROM ALL CIDRS"),
+    ] {
+        let extension = parsed(text).extension.unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(extension.dialect, Dialect::Cassandra(since), "{text}");
+        assert!(
+            !extension.is_read_by(V4_0) && extension.is_read_by(V5_0),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn what_6_0_calls_a_syntax_error_is_one() {
     for text in [
         "SELECT * FROM t WHERE m['a'] BETWEEN 1 AND 5",

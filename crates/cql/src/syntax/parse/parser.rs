@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::ServerVersion;
 use crate::syntax::ast::{BindMarker, Dialect, Extension, Name};
 use crate::syntax::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 
@@ -356,6 +357,12 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         if self.extension.is_none_or(|known| known.dialect < dialect) {
             self.extension = Some(Extension { dialect, span });
         }
+    }
+
+    /// Notes that the text since `start` is read by Cassandra from a version on.
+    pub(super) fn since_version(&mut self, version: ServerVersion, start: Span) {
+        let span = self.since(start);
+        self.extend(Dialect::Cassandra(version), span);
     }
 
     /// Runs the production of a transaction, in which values may refer to rows.

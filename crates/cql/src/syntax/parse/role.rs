@@ -42,7 +42,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter_role ::= ALTER ROLE (IF EXISTS)? role (WITH role_option (AND role_option)*)?
     pub(super) fn alter_role(&mut self) -> Parsed<Other<'text>> {
-        self.optional_if_exists()?;
+        self.optional_if_exists_of_alter()?;
         self.role_with_options(Kind::AlterRole)
     }
 
@@ -107,8 +107,10 @@ impl<'text> Parser<'text, '_> {
         if self.accept_keyword(Keyword::Password) {
             return self.option_value(RoleOption::Password, TokenKind::String);
         }
+        let start = self.peek().span;
         if self.accept_keyword(Keyword::Hashed) {
             self.expect_keyword(Keyword::Password)?;
+            self.since_version(ServerVersion::V4_1, start);
             return self.option_value(RoleOption::HashedPassword, TokenKind::String);
         }
         if self.generated_password()? {
@@ -153,7 +155,9 @@ impl<'text> Parser<'text, '_> {
         let what = if self.accept_keyword(Keyword::To) {
             Keyword::Datacenters
         } else {
+            let start = self.peek().span;
             self.expect_keyword(Keyword::From)?;
+            self.since_version(ServerVersion::V5_0, start);
             Keyword::Cidrs
         };
         if self.accept_keyword(Keyword::All) {
@@ -174,7 +178,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter_user ::= ALTER USER (IF EXISTS)? user user_options
     pub(super) fn alter_user(&mut self) -> Parsed<Other<'text>> {
-        self.optional_if_exists()?;
+        self.optional_if_exists_of_alter()?;
         self.user_with_options(Kind::AlterRole)
     }
 
@@ -182,8 +186,12 @@ impl<'text> Parser<'text, '_> {
     fn user_with_options(&mut self, kind: Kind) -> Parsed<Other<'text>> {
         let user = self.user()?;
         if self.accept_keyword(Keyword::With) && !self.generated_password()? {
-            self.accept_keyword(Keyword::Hashed);
+            let start = self.peek().span;
+            let is_hashed = self.accept_keyword(Keyword::Hashed);
             self.expect_keyword(Keyword::Password)?;
+            if is_hashed {
+                self.since_version(ServerVersion::V4_1, start);
+            }
             self.expect(TokenKind::String)?;
         }
         if !self.accept_keyword(Keyword::Superuser) {
@@ -210,7 +218,9 @@ impl<'text> Parser<'text, '_> {
 
     // add_identity ::= ADD IDENTITY (IF NOT EXISTS)? user TO ROLE user
     pub(super) fn add_identity(&mut self) -> Parsed<Other<'text>> {
+        let start = self.peek().span;
         self.expect_keywords(&[Keyword::Add, Keyword::Identity])?;
+        self.since_version(ServerVersion::V5_0, start);
         self.optional_if_not_exists()?;
         self.user()?;
         self.expect_keywords(&[Keyword::To, Keyword::Role])?;
@@ -219,6 +229,7 @@ impl<'text> Parser<'text, '_> {
 
     // drop_identity ::= DROP IDENTITY (IF EXISTS)? user
     pub(super) fn drop_identity(&mut self) -> Parsed<Other<'text>> {
+        self.since_version(ServerVersion::V5_0, self.last_span());
         self.optional_if_exists()?;
         self.user()?;
         Ok(Other {

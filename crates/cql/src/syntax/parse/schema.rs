@@ -31,7 +31,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter_keyspace ::= ALTER KEYSPACE (IF EXISTS)? keyspace with
     pub(super) fn alter_keyspace(&mut self) -> Parsed<AlterKeyspace<'text>> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let name = self.object_name()?;
         Ok(AlterKeyspace {
             if_exists,
@@ -68,7 +68,7 @@ impl<'text> Parser<'text, '_> {
     // alter_type ::= ALTER TYPE (IF EXISTS)? type_name
     //                (ALTER name TYPE type | ADD (IF NOT EXISTS)? field | RENAME renames)
     pub(super) fn alter_type(&mut self) -> Parsed<AlterType<'text>> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let name = self.user_type_name()?;
         let change = if self.accept_keyword(Keyword::Alter) {
             let field = self.name()?;
@@ -78,7 +78,7 @@ impl<'text> Parser<'text, '_> {
                 type_name: self.type_name()?,
             }
         } else if self.accept_keyword(Keyword::Add) {
-            let if_not_exists = self.optional_if_not_exists()?;
+            let if_not_exists = self.optional_if_not_exists_of_alter()?;
             let (field, type_name) = self.field()?;
             TypeChange::Add {
                 if_not_exists,
@@ -201,7 +201,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter_view ::= ALTER MATERIALIZED VIEW (IF EXISTS)? table with
     pub(super) fn alter_view(&mut self) -> Parsed<AlterView<'text>> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let view = self.qualified_name()?;
         Ok(AlterView {
             if_exists,

@@ -81,6 +81,7 @@ impl<'text> Parser<'text, '_> {
         let column = self.column()?;
         let ann_of = if self.accept_keyword(Keyword::Ann) {
             self.expect_keyword(Keyword::Of)?;
+            self.since_version(ServerVersion::V5_0, self.last_span());
             Some(self.term()?)
         } else {
             None

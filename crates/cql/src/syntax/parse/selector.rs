@@ -1,6 +1,7 @@
 //! Selectors: what a `SELECT` computes of each row. They look like terms, but columns are among them.
 
-use crate::syntax::ast::{MetadataFunction, Selection, Selector, Term};
+use crate::ServerVersion;
+use crate::syntax::ast::{Dialect, MetadataFunction, Selection, Selector, Term};
 use crate::syntax::{Expected, Keyword, TokenKind};
 
 use super::expression::Form;
@@ -133,6 +134,8 @@ impl<'text> Parser<'text, '_> {
             }
             TokenKind::Keyword(Keyword::Writetime) if is_call => self.metadata(MetadataFunction::WriteTime),
             TokenKind::Keyword(Keyword::Maxwritetime) if is_call => {
+                let name = self.peek().span;
+                self.extend(Dialect::Cassandra(ServerVersion::V5_0), name);
                 self.metadata(MetadataFunction::MaxWriteTime)
             }
             TokenKind::Keyword(Keyword::Ttl) if is_call => self.metadata(MetadataFunction::Ttl),

@@ -146,10 +146,12 @@ impl<'text> Parser<'text, '_> {
 
     // mask ::= MASKED WITH (DEFAULT | function_name '(' (term (',' term)*)? ')')
     fn optional_mask(&mut self) -> Parsed<Option<Mask<'text>>> {
+        let start = self.peek().span;
         if !self.accept_keyword(Keyword::Masked) {
             return Ok(None);
         }
         self.expect_keyword(Keyword::With)?;
+        self.since_version(ServerVersion::V5_0, start);
         let next_is_call = matches!(self.kind_at(1), TokenKind::OpenParenthesis | TokenKind::Dot);
         if !next_is_call && self.accept_keyword(Keyword::Default) {
             return Ok(Some(Mask::Default));
@@ -225,7 +227,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter_table ::= ALTER TABLE (IF EXISTS)? table table_change
     pub(super) fn alter_table(&mut self) -> Parsed<AlterTable<'text>> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let table = self.qualified_name()?;
         let change = self.table_change()?;
         Ok(AlterTable {
@@ -253,7 +255,7 @@ impl<'text> Parser<'text, '_> {
 
     // alter ::= ALTER column TYPE type | ALTER (IF EXISTS)? column (mask | checks | DROP MASKED | DROP CHECK)
     fn alter_column(&mut self) -> Parsed<TableChange<'text>> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let column = self.column()?;
         if !if_exists && self.accept_keyword(Keyword::Type) {
             return Ok(TableChange::AlterType {
@@ -296,7 +298,7 @@ impl<'text> Parser<'text, '_> {
 
     // add ::= ADD (IF NOT EXISTS)? (column_definition | '(' column_definition (',' column_definition)* ')')
     fn add_columns(&mut self) -> Parsed<TableChange<'text>> {
-        let if_not_exists = self.optional_if_not_exists()?;
+        let if_not_exists = self.optional_if_not_exists_of_alter()?;
         let columns = if self.accept(TokenKind::OpenParenthesis).is_some() {
             let columns = self.comma_separated(|parser| parser.column_definition(false))?;
             self.expect(TokenKind::CloseParenthesis)?;
@@ -315,7 +317,7 @@ impl<'text> Parser<'text, '_> {
         if self.accept_keywords(&[Keyword::Compact, Keyword::Storage]) {
             return Ok(TableChange::DropCompactStorage);
         }
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let columns = if self.kind() == TokenKind::OpenParenthesis {
             self.names_in_parentheses()?
         } else {
@@ -349,13 +351,33 @@ impl<'text> Parser<'text, '_> {
 
     // renames ::= (IF EXISTS)? name TO name (AND name TO name)*
     pub(super) fn renames(&mut self) -> Parsed<(bool, Vec<(Name<'text>, Name<'text>)>)> {
-        let if_exists = self.optional_if_exists()?;
+        let if_exists = self.optional_if_exists_of_alter()?;
         let renames = self.and_separated(|parser| {
             let from = parser.name()?;
             parser.expect_keyword(Keyword::To)?;
             Ok((from, parser.name()?))
         })?;
         Ok((if_exists, renames))
+    }
+
+    // if_exists ::= IF EXISTS      of `ALTER`, and of the columns and fields that it names
+    pub(super) fn optional_if_exists_of_alter(&mut self) -> Parsed<bool> {
+        let start = self.peek().span;
+        let if_exists = self.optional_if_exists()?;
+        if if_exists {
+            self.since_version(ServerVersion::V4_1, start);
+        }
+        Ok(if_exists)
+    }
+
+    // if_not_exists ::= IF NOT EXISTS      of what `ALTER` adds
+    pub(super) fn optional_if_not_exists_of_alter(&mut self) -> Parsed<bool> {
+        let start = self.peek().span;
+        let if_not_exists = self.optional_if_not_exists()?;
+        if if_not_exists {
+            self.since_version(ServerVersion::V4_1, start);
+        }
+        Ok(if_not_exists)
     }
 
     // if_exists ::= IF EXISTS

@@ -1,5 +1,6 @@
 //! Types.
 
+use crate::ServerVersion;
 use crate::syntax::ast::{Literal, LiteralKind, NativeType, TypeName};
 use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
@@ -57,6 +58,7 @@ impl<'text> Parser<'text, '_> {
             }
             Keyword::Tuple => TypeName::Tuple(self.comma_separated(Self::type_name)?),
             Keyword::Vector => {
+                self.since_version(ServerVersion::V5_0, self.last_span());
                 let element = Box::new(self.type_name()?);
                 self.expect(TokenKind::Comma)?;
                 TypeName::Vector(element, self.vector_dimension()?)
