@@ -154,6 +154,7 @@ const ARROWS: &[Arrows] = &[
             ("syntax", &[]),
             ("murmur3", &[]),
             ("product", &[]),
+            ("server_version", &[]),
             ("schema", &["syntax"]),
             ("footprint", &["murmur3", "schema"]),
             ("cells", &["schema"]),

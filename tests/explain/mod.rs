@@ -7,6 +7,7 @@ mod formats;
 mod hostile;
 mod inputs;
 mod sarif_schema;
+mod versions;
 
 use std::fs;
 use std::io::Write;

@@ -17,6 +17,7 @@ use super::fields::{
     text_of_batch, touches, write_of, write_of_batch,
 };
 use super::lint::Judge;
+use super::properties;
 use super::touched::PartitionsTouched;
 use super::transaction::{TransactionFields, transaction_of};
 use cqlens_audit::audit::Once;
@@ -117,6 +118,9 @@ impl Context<'_> {
                 message: "Altering column types is no longer supported".to_owned(),
                 offset: Some(column.span.start),
             });
+        }
+        if let Some(error) = properties::refused(statement) {
+            return Some(error);
         }
         let applied = self.schema.clone().apply(statement, self.keyspace);
         let error = applied.err()?;

@@ -15,6 +15,7 @@ mod lint;
 mod nearest;
 mod order;
 mod print;
+mod properties;
 mod recorded;
 mod remark;
 mod script;
