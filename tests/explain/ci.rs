@@ -166,6 +166,7 @@ fn the_commands_of_the_guide_do_what_it_says() {
         (Some(1), " --> queries/orders.cql:5:1"),
         (Some(0), "in 3 inputs: no findings"),
         (Some(0), "could not be judged"),
+        (Some(0), "queries/orders.cql:2: select on shop.orders"),
         (Some(0), "::warning file=queries/orders.cql"),
         (Some(1), " --> src/Orders.java:4:1"),
     ];

@@ -423,7 +423,8 @@ fn cases() -> Vec<Case> {
                     ],
                 )),
             ],
-        ),
+        )
+        .undecoded(1),
         case(
             "an error of noise",
             [ask(), Server(envelope(0x84, 1, 0, &noise(300, 6)))],

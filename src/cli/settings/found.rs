@@ -99,6 +99,7 @@ const ALLOWED: &[(&str, FileReach, &[&str])] = &[
         FileReach::Free,
         &[
             "keyspace",
+            "server",
             "format",
             "json",
             "located",

@@ -120,11 +120,11 @@ fn finding(
         number::percent(conditional_share),
         often(writes.conditional_count, context.watch_application(application))
     );
-    if !conditional.is_empty() && !plain.is_empty() {
+    if !conditional.is_empty() && !plain.is_empty() && context.has_latencies() {
         // Waiting in queues is in the mean of both.
         let [with, without] = [conditional, plain].map(|latency| latency.quantile(0.5).max(1));
         title += &format!(
-            "; their median is {}, {} times that of plain writes",
+            "; their median latency of {} is {} times that of plain writes",
             number::micros(with),
             number::decimal(with as f64 / without as f64)
         );
@@ -438,8 +438,8 @@ mod tests {
         let finding = &judgement.findings[0];
         assert!(
             finding.title.starts_with(
-                "75 % of the writes to `shop.orders` are lightweight transactions, 1 a minute; their median is 8.0 ms, 4 \
-                 times that of plain writes"
+                "75 % of the writes to `shop.orders` are lightweight transactions, 1 a minute; their median latency \
+                 of 8.0 ms is 4 times that of plain writes"
             ),
             "{}",
             finding.title
