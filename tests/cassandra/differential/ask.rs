@@ -381,7 +381,8 @@ fn is_harmless(facts: &Facts, group: Group, text: &str) -> bool {
         | StatementKind::Insert
         | StatementKind::Update
         | StatementKind::Delete
-        | StatementKind::Batch => true,
+        | StatementKind::Batch
+        | StatementKind::Transaction => true,
         StatementKind::Ddl => group != Group::Broken && text.contains("forge"),
         StatementKind::Other => facts.kind == Kind::Use && facts.keyspace.as_deref() == Some(KEYSPACE),
     }
