@@ -1,5 +1,6 @@
 //! PREPARE: acceptance, and what PREPARED says of markers and columns.
 
+use cqlens_cql::ServerVersion;
 use cqlens_cql::plan::StatementKind;
 use cqlens_cql::schema::Schema;
 use cqlens_cql::schema::Table;
@@ -25,7 +26,10 @@ pub(super) fn syntax<'t>(
     let parsed = syntax::parse(text);
     let ours = match &parsed {
         Err(error) => Some(error.to_string()),
-        Ok(statement) => statement.extension.map(|extension| format!("{extension:?}")),
+        Ok(statement) => statement
+            .extension
+            .filter(|extension| !extension.is_read_by(ServerVersion::V5_0))
+            .map(|extension| format!("{extension:?}")),
     };
     let verdict = match (&ours, theirs) {
         (Some(_), Some(_)) | (None, None) => Verdict::Agreed,
