@@ -123,7 +123,7 @@ pub(super) fn finding(
     Finding::on_all(about, severity, patterns, context).about(application)
 }
 
-/// The application as the subject of a title. One without a name goes by its driver, which nobody takes for a name here.
+/// The application as the subject of a title; one without a name is called so, with its driver and address.
 pub(super) fn subject(application: &str, context: &Context<'_>) -> String {
     if application.is_empty() {
         return "A client".to_owned();

@@ -18,6 +18,32 @@ pub struct Quantity {
 }
 
 impl Quantity {
+    pub(crate) const LATENCY: Self = Self::new("latency", Unit::Micros, |pattern| &pattern.latency_us);
+    pub(crate) const PARTITIONS_PER_BATCH: Self =
+        Self::new("partitions per batch", Unit::Count, |pattern| &pattern.partitions);
+    pub(crate) const PARTITIONS_PER_READ: Self =
+        Self::new("partitions per read", Unit::Count, |pattern| &pattern.partitions);
+    pub(crate) const ROWS_PER_RESPONSE: Self =
+        Self::new("rows per response", Unit::Count, |pattern| &pattern.rows);
+    pub(crate) const TOMBSTONES_PER_READ: Self = Self::new("tombstones per read", Unit::Count, |pattern| {
+        &pattern.tombstones.scanned
+    });
+
+    /// A distribution of which no single number decides.
+    pub(crate) const fn new(label: &'static str, unit: Unit, of: fn(&Pattern) -> &Distribution) -> Self {
+        Self {
+            label,
+            unit,
+            of,
+            limits: &[],
+        }
+    }
+
+    /// The same, where findings are as severe from these values on.
+    pub(crate) const fn limited(self, limits: &'static [(Severity, Threshold)]) -> Self {
+        Self { limits, ..self }
+    }
+
     /// The threshold above which a finding has this severity. The least severe ones share theirs.
     pub fn limit(&self, severity: Severity) -> Option<&Threshold> {
         let severity = severity.max(Severity::Low);

@@ -210,7 +210,7 @@ impl DirectionParser {
         }
     }
 
-    /// Notes that bytes are missing, nobody knows how many: the place is lost.
+    /// Notes that an unknown number of bytes is missing: the place in the stream is lost.
     pub(super) fn lose_place(&mut self, at: Moment, losses: &mut Losses) {
         // Longer than any envelope.
         self.skip(1 << 40, at, losses);

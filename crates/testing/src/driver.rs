@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// What a program is told of it, with the node that it goes to.
+    /// What a program gets as its arguments for it, with the node to connect to.
     pub fn arguments(&self, node: SocketAddr) -> Vec<String> {
         let version = self
             .version

@@ -1,4 +1,4 @@
-//! Whether a body is laid out as [`Extensions`] say, for connections whose handshake nobody has seen.
+//! Whether a body is laid out as [`Extensions`] say, for connections whose handshake was not captured.
 //!
 //! An EXECUTE of version 4 with a result metadata id (ScyllaDB's `SCYLLA_USE_METADATA_ID`) can be read as one
 //! without, and the other way round: most fields take any bytes. What does not fit is a number of consistency

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Args {
     pub(in crate::cli) captures: Vec<PathBuf>,
     /// Capture at this interface of the machine; any for all of them (Linux)
     ///
-    /// Requires CAP_NET_RAW, which is dropped as soon as the interface is open. Until cqlens is told to stop.
+    /// Requires CAP_NET_RAW, which is dropped as soon as the interface is open. Runs until it is stopped.
     #[arg(long, env = "CQLENS_INTERFACE", value_name = "NAME", conflicts_with_all = ["captures", "follow"])]
     pub(super) interface: Option<String>,
     /// Wait for more at the end of a capture that is still being written

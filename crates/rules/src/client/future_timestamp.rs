@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
-    Context, Finding, Rule, example::write_time, figures::often, severity::Impact, statement::modifications,
+    Context, Finding, Rule,
+    example::write_time,
+    figures::often,
+    severity::Impact,
+    statement::{modifications, written},
 };
 use cqlens_cql::schema::TableName;
 use cqlens_window::{Pattern, WriteTimes, number};
@@ -93,15 +97,9 @@ fn written_tables(patterns: &Patterns<'_>, context: &Context<'_>) -> BTreeSet<Ta
         let Some(statement) = context.statement(*id) else {
             continue;
         };
-        for write in modifications(&statement) {
-            let name = write.table();
-            if let Some(keyspace) = name.keyspace_or(pattern.head.keyspace.as_deref()) {
-                tables.insert(TableName {
-                    keyspace: keyspace.to_owned(),
-                    table: name.name.as_str().to_owned(),
-                });
-            }
-        }
+        let keyspace = pattern.head.keyspace.as_deref();
+        let writes = modifications(&statement).into_iter();
+        tables.extend(writes.filter_map(|write| written(&write, keyspace)));
     }
     tables
 }

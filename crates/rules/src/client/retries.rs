@@ -2,7 +2,7 @@
 
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
-    Cause, Context, Finding, Quantity, Rule, Unit,
+    Cause, Context, Finding, Quantity, Rule,
     figures::{often, share},
 };
 use cqlens_window::{Pattern, RetryCause, number};
@@ -133,12 +133,7 @@ const ABOUT: About = About {
         Requests and responses: the same statement, values and page, from the same host within one second.",
     source: "Drivers' manuals, retry policies and speculative execution; Cassandra metrics `SpeculativeRetries`",
     cause: Some(Cause::FAILURES),
-    quantity: Some(Quantity {
-        label: "latency",
-        unit: Unit::Micros,
-        of: |pattern| &pattern.latency_us,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::LATENCY),
     rewrite: None,
 };
 

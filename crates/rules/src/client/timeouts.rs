@@ -2,7 +2,7 @@
 
 use super::{About, Findings, Patterns, Severity, application, by_application, user_statements, with_errors};
 use crate::{
-    Cause, Context, Finding, Quantity, Rule, Unit, error_code,
+    Cause, Context, Finding, Quantity, Rule, error_code,
     example::timeout,
     figures::{often, share},
 };
@@ -87,12 +87,7 @@ const ABOUT: About = About {
         native protocol v4 §9, READ_TIMEOUT and WRITE_TIMEOUT; cassandra.yaml `read_request_timeout` (5 s), \
         `write_request_timeout` (2 s)",
     cause: Some(Cause::FAILURES),
-    quantity: Some(Quantity {
-        label: "latency",
-        unit: Unit::Micros,
-        of: |pattern| &pattern.latency_us,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::LATENCY),
     rewrite: Some(timeout::of_less),
 };
 

@@ -4,7 +4,7 @@ use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
     user_reads,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 use cqlens_window::{Pattern, PatternId};
 
@@ -113,12 +113,7 @@ const ABOUT: About = About {
     source: "Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
         filtering",
     cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

@@ -4,7 +4,7 @@ use super::{
     About, Findings, Impact, Severity, Threshold, aggregate_without_partition_key::folds_the_ring,
     blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, table, user_reads,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 use cqlens_window::{Pattern, number};
 
@@ -108,12 +108,7 @@ const ABOUT: About = About {
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
         class `RangeCommands`",
     cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

@@ -4,7 +4,7 @@ use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
     how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Severity, Unit, Wish};
+use crate::{Cause, Context, Finding, Quantity, Rule, Severity, Wish};
 use cqlens_cql::plan::Flag;
 
 pub(crate) struct InCartesianProduct;
@@ -79,16 +79,11 @@ const ABOUT: About = About {
     source: "\
         Cassandra guardrail `in_select_cartesian_product`; Basic Rules of Cassandra Data Modeling, rule 2",
     cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
-    quantity: Some(Quantity {
-        label: "partitions per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.partitions,
-        limits: &[
-            (Severity::High, HIGH_PARTITIONS),
-            (Severity::Medium, MEDIUM_PARTITIONS),
-            (Severity::Low, LOW_PARTITIONS),
-        ],
-    }),
+    quantity: Some(Quantity::PARTITIONS_PER_READ.limited(&[
+        (Severity::High, HIGH_PARTITIONS),
+        (Severity::Medium, MEDIUM_PARTITIONS),
+        (Severity::Low, LOW_PARTITIONS),
+    ])),
     rewrite: None,
 };
 

@@ -74,12 +74,9 @@ const ABOUT: About = About {
     needs: "The schema and the bound values.",
     source: "Cassandra guardrail `in_select_cartesian_product` (4.1)",
     cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
-    quantity: Some(Quantity {
-        label: "rows listed per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.listed_rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::new("rows listed per read", Unit::Count, |pattern| {
+        &pattern.listed_rows
+    })),
     rewrite: None,
 };
 

@@ -4,7 +4,7 @@ use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Severity, Threshold, at_p99, blind_on_unknown,
     by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, Wish, sequence::lists_of_right_joins};
+use crate::{Cause, Context, Finding, Quantity, Rule, Wish, sequence::lists_of_right_joins};
 use cqlens_cql::plan::Flag;
 use cqlens_window::Pattern;
 
@@ -91,16 +91,11 @@ const ABOUT: About = About {
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
         guardrail `partition_keys_in_select`",
     cause: Some(Cause::SEVERAL_PARTITIONS_A_READ),
-    quantity: Some(Quantity {
-        label: "partitions per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.partitions,
-        limits: &[
-            (Severity::High, HIGH_PARTITIONS),
-            (Severity::Medium, MEDIUM_PARTITIONS),
-            (Severity::Low, LOW_PARTITIONS),
-        ],
-    }),
+    quantity: Some(Quantity::PARTITIONS_PER_READ.limited(&[
+        (Severity::High, HIGH_PARTITIONS),
+        (Severity::Medium, MEDIUM_PARTITIONS),
+        (Severity::Low, LOW_PARTITIONS),
+    ])),
     rewrite: None,
 };
 

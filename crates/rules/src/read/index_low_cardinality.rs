@@ -6,7 +6,7 @@ use super::{
     About, Findings, Severity, Threshold,
     index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
-use crate::{Cause, Context, EvidenceValue, Finding, KnownFrom, Quantity, Rule, Unit};
+use crate::{Cause, Context, EvidenceValue, Finding, KnownFrom, Quantity, Rule};
 use cqlens_cql::{
     schema::{DataType, Index, IndexClass, TableName},
     syntax::ast::NativeType,
@@ -215,12 +215,7 @@ const ABOUT: About = About {
         error of 2.3 %.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (low-cardinality columns)",
     cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

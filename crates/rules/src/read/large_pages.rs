@@ -1,7 +1,7 @@
 //! Reads that ask for more rows a page than a page should have.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit};
+use crate::{Cause, Context, Finding, Quantity, Rule};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct LargePages;
@@ -80,12 +80,7 @@ const ABOUT: About = About {
     needs: "Requests and the row counts of their responses.",
     source: "Cassandra guardrail `page_size_warn_threshold` (4.1), off by default; native protocol specification §8",
     cause: Some(Cause::LARGE_READS),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

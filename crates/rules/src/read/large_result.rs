@@ -121,16 +121,16 @@ const ABOUT: About = About {
         cassandra.yaml `coordinator_read_size_warn_threshold` (4.1) and `native_transport_max_frame_size`; \
         ScyllaDB `max_memory_for_unlimited_query_soft_limit`",
     cause: Some(Cause::LARGE_READS),
-    quantity: Some(Quantity {
-        label: "size per response",
-        unit: Unit::Bytes,
-        of: |pattern| &pattern.response_bytes,
-        limits: &[
+    quantity: Some(
+        Quantity::new("size per response", Unit::Bytes, |pattern| {
+            &pattern.response_bytes
+        })
+        .limited(&[
             (Severity::High, HIGH_BYTES),
             (Severity::Medium, MEDIUM_BYTES),
             (Severity::Low, LOW_BYTES),
-        ],
-    }),
+        ]),
+    ),
     rewrite: None,
 };
 

@@ -6,9 +6,7 @@
 use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, table, user_reads,
 };
-use crate::{
-    Cause, Context, EvidenceValue, Finding, Quantity, Rule, TableIndex, Unit, Wish, figures::definition,
-};
+use crate::{Cause, Context, EvidenceValue, Finding, Quantity, Rule, TableIndex, Wish, figures::definition};
 use cqlens_cql::syntax::ast::Body;
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -139,12 +137,7 @@ const ABOUT: About = About {
         Cassandra guardrail `non_partition_restricted_index_query_enabled` (5.0); Cassandra documentation, \
         secondary indexes: when not to use an index",
     cause: Some(Cause::NO_TABLE_FOR_THE_QUERY),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

@@ -1,7 +1,7 @@
 //! Reads in pages that are too small.
 
 use super::{About, Findings, Severity, Threshold, figures::often, reads, table, user_reads};
-use crate::{Context, Finding, Quantity, Rule, Unit, severity::Impact};
+use crate::{Context, Finding, Quantity, Rule, severity::Impact};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct SmallPages;
@@ -81,12 +81,7 @@ const ABOUT: About = About {
     needs: "Responses: their row counts, and which of them continue a read.",
     source: "Native protocol specification v4 §8, result paging; Cassandra guardrail `page_size` (4.1)",
     cause: None,
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE),
     rewrite: None,
 };
 

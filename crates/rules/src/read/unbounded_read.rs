@@ -1,7 +1,7 @@
 //! Reads of whole partitions that have grown large: no LIMIT, and nothing says where rows begin or end.
 
 use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::definition};
+use crate::{Cause, Context, Finding, Quantity, Rule, figures::definition};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
@@ -178,16 +178,11 @@ const ABOUT: About = About {
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly; Cassandra guardrail \
         `partition_size` (5.0)",
     cause: Some(Cause::LARGE_READS),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.rows,
-        limits: &[
-            (Severity::High, HIGH_ROWS),
-            (Severity::Medium, MEDIUM_ROWS),
-            (Severity::Low, LOW_ROWS),
-        ],
-    }),
+    quantity: Some(Quantity::ROWS_PER_RESPONSE.limited(&[
+        (Severity::High, HIGH_ROWS),
+        (Severity::Medium, MEDIUM_ROWS),
+        (Severity::Low, LOW_ROWS),
+    ])),
     rewrite: Some(|patterns, _| with_limit(patterns.first()?)),
 };
 

@@ -102,16 +102,13 @@ const ABOUT: About = About {
         native protocol v4 §4.1.4, `result_page_size`; Scylla Monitoring, CQL optimization: non-paged reads; \
         ScyllaDB `max_memory_for_unlimited_query_hard_limit`",
     cause: Some(Cause::LARGE_READS),
-    quantity: Some(Quantity {
-        label: "rows per response",
-        unit: Unit::Count,
-        of: |pattern| &pattern.unpaged_rows,
-        limits: &[
+    quantity: Some(
+        Quantity::new("rows per response", Unit::Count, |pattern| &pattern.unpaged_rows).limited(&[
             (Severity::High, HIGH_ROWS),
             (Severity::Medium, MEDIUM_ROWS),
             (Severity::Low, LOW_ROWS),
-        ],
-    }),
+        ]),
+    ),
     rewrite: Some(|patterns, _| {
         commented(
             patterns,

@@ -7,7 +7,6 @@ use cqlens_cql::syntax::ast::{Body, Delete, Modification, RelationOperator, Subj
 use super::{by_hour, reports};
 use crate::{
     About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
-    Unit,
     application::Patterns,
     figures::{is_steady, often, share},
     read::suggest::{Obstacle, against_hours},
@@ -239,12 +238,7 @@ const ABOUT: About = About {
         cassandra.yaml `tombstone_warn_threshold` and `tombstone_failure_threshold`; Cassandra documentation, \
         tombstones; Cassandra: The Definitive Guide, the queue anti-pattern",
     cause: Some(Cause::DELETES),
-    quantity: Some(Quantity {
-        label: "tombstones per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.tombstones.scanned,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::TOMBSTONES_PER_READ),
     rewrite: None,
 };
 

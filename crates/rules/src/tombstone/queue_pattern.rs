@@ -9,7 +9,6 @@ use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
 use super::{by_hour, reports};
 use crate::{
     About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
-    Unit,
     definition::{TIME_WINDOW, compaction},
     figures::{at_rate, is_steady, share},
     read::user_reads,
@@ -291,12 +290,7 @@ const ABOUT: About = About {
         finding says whether the server reported tombstones.",
     source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
     cause: Some(Cause::DELETES),
-    quantity: Some(Quantity {
-        label: "tombstones per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.tombstones.scanned,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::TOMBSTONES_PER_READ),
     rewrite: None,
 };
 

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
-    Unit,
     figures::{share, table},
     read::user_reads,
     severity::Impact,
@@ -234,15 +233,10 @@ pub(super) const ABOUT: About = About {
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",
     cause: Some(Cause::DELETES),
-    quantity: Some(Quantity {
-        label: "tombstones per read",
-        unit: Unit::Count,
-        of: |pattern| &pattern.tombstones.scanned,
-        limits: &[
-            (Severity::High, HIGH_TOMBSTONES),
-            (Severity::Medium, MEDIUM_TOMBSTONES),
-        ],
-    }),
+    quantity: Some(Quantity::TOMBSTONES_PER_READ.limited(&[
+        (Severity::High, HIGH_TOMBSTONES),
+        (Severity::Medium, MEDIUM_TOMBSTONES),
+    ])),
     rewrite: None,
 };
 

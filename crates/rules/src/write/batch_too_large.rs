@@ -139,12 +139,9 @@ const ABOUT: About = About {
     source: "cassandra.yaml `batch_size_warn_threshold`, `batch_size_fail_threshold`; Cassandra class \
         `BatchStatement.verifyBatchSize`",
     cause: Some(Cause::BATCHES),
-    quantity: Some(Quantity {
-        label: "size per batch",
-        unit: Unit::Bytes,
-        of: |pattern| &pattern.request_bytes,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::new("size per batch", Unit::Bytes, |pattern| {
+        &pattern.request_bytes
+    })),
     rewrite: Some(|patterns, _| batch::split(patterns)),
 };
 

@@ -230,12 +230,9 @@ const ABOUT: About = About {
         counted in collections that are bound as a whole, from 32 on.",
     source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
     cause: Some(Cause::COLLECTIONS),
-    quantity: Some(Quantity {
-        label: "elements per collection",
-        unit: Unit::Count,
-        of: |pattern| &pattern.collection_items,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::new("elements per collection", Unit::Count, |pattern| {
+        &pattern.collection_items
+    })),
     rewrite: None,
 };
 

@@ -156,12 +156,11 @@ const ABOUT: About = About {
         Requests: their size on the wire, which compression reduces, and the largest bound value of each.",
     source: "cassandra.yaml `max_mutation_size`; Cassandra guardrail `column_value_size` (4.1); ScyllaDB, large cells",
     cause: None,
-    quantity: Some(Quantity {
-        label: "size of the largest value",
-        unit: Unit::Bytes,
-        of: |pattern| &pattern.large_values,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::new(
+        "size of the largest value",
+        Unit::Bytes,
+        |pattern| &pattern.large_values,
+    )),
     rewrite: None,
 };
 

@@ -7,7 +7,7 @@ use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
     with_partitions, written_tables,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, figures::often};
+use crate::{Cause, Context, Finding, Quantity, Rule, figures::often};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -75,15 +75,10 @@ const ABOUT: About = About {
         Cassandra classes `BatchlogManager` and `StorageProxy.mutateAtomically`; Cassandra documentation, \
         BATCH; Data Modeling in Cassandra: batches for atomic denormalised writes",
     cause: Some(Cause::BATCHES),
-    quantity: Some(Quantity {
-        label: "partitions per batch",
-        unit: Unit::Count,
-        of: |pattern| &pattern.partitions,
-        limits: &[
-            (Severity::High, HIGH_PARTITIONS),
-            (Severity::Medium, MEDIUM_PARTITIONS),
-        ],
-    }),
+    quantity: Some(Quantity::PARTITIONS_PER_BATCH.limited(&[
+        (Severity::High, HIGH_PARTITIONS),
+        (Severity::Medium, MEDIUM_PARTITIONS),
+    ])),
     rewrite: None,
 };
 

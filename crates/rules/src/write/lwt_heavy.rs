@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
-    Cause, Context, Finding, Quantity, Rule, Unit, application, error_code,
+    Cause, Context, Finding, Quantity, Rule, application, error_code,
     figures::{often, share, table, user_patterns},
     severity::Impact,
     statement::modifications,
@@ -183,7 +183,7 @@ enum Use {
     Claims,
     /// The same, and it is deleted under a condition, too: a lock, or a lease.
     Locks,
-    /// A write depends on what the row has: whoever lost its turn is fenced off.
+    /// A write depends on what the row has: a client that has lost its turn is fenced off.
     Fences,
 }
 
@@ -330,12 +330,7 @@ const ABOUT: About = About {
         Data Modeling in Cassandra, the pathology lab: lightweight transactions are several times slower; \
         Cassandra class `StorageProxy.cas`; CEP-14",
     cause: Some(Cause::CONDITIONS),
-    quantity: Some(Quantity {
-        label: "latency",
-        unit: Unit::Micros,
-        of: |pattern| &pattern.latency_us,
-        limits: &[],
-    }),
+    quantity: Some(Quantity::LATENCY),
     rewrite: None,
 };
 

@@ -58,13 +58,8 @@ fn columns<'w>(write: &'w TableWrite<'_>, outside: &BTreeSet<&'w str>) -> BTreeS
                 names.extend(columns.iter().map(|column| column.as_str()));
             }
             // What asks whether there is a row asks for all of it.
-            let is_whole = insert.if_not_exists || matches!(insert.source, InsertSource::Json { .. });
-            if !is_whole {
-                let mut written = &names & outside;
-                written.insert(ROW);
-                return written;
-            }
-            is_whole
+            names.insert(ROW);
+            insert.if_not_exists || matches!(insert.source, InsertSource::Json { .. })
         }
         Modification::Update(update) => {
             let assigned = update.assignments.iter();
@@ -81,7 +76,10 @@ fn columns<'w>(write: &'w TableWrite<'_>, outside: &BTreeSet<&'w str>) -> BTreeS
     };
     match whole_row {
         true => outside.iter().copied().chain([ROW]).collect(),
-        false => &names & outside,
+        false => {
+            names.retain(|name| *name == ROW || outside.contains(name));
+            names
+        }
     }
 }
 

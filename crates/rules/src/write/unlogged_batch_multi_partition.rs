@@ -4,7 +4,7 @@ use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
     with_partitions, written_tables,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Unit, example::batch, figures::often};
+use crate::{Cause, Context, Finding, Quantity, Rule, example::batch, figures::often};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -66,15 +66,10 @@ const ABOUT: About = About {
     source: "Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
         CASSANDRA-11529); Data Modeling in Cassandra, the pathology lab: batches for speed",
     cause: Some(Cause::BATCHES),
-    quantity: Some(Quantity {
-        label: "partitions per batch",
-        unit: Unit::Count,
-        of: |pattern| &pattern.partitions,
-        limits: &[
-            (Severity::High, HIGH_PARTITIONS),
-            (Severity::Medium, MEDIUM_PARTITIONS),
-        ],
-    }),
+    quantity: Some(Quantity::PARTITIONS_PER_BATCH.limited(&[
+        (Severity::High, HIGH_PARTITIONS),
+        (Severity::Medium, MEDIUM_PARTITIONS),
+    ])),
     rewrite: Some(|patterns, _| batch::split(patterns)),
 };
 

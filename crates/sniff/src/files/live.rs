@@ -1,7 +1,7 @@
 //! Live capture: a packet socket of Linux, whose packets become records of pcap for [`Records`](super::Records).
 //!
 //! The kernel filters by port, and takes link layers off: packets begin with their IP header, whatever device they
-//! cross. Nothing is asked of the device, such as to hand over what is for others.
+//! cross. The device is left as it is: it is not put into promiscuous mode.
 
 use std::{
     io::{self, IoSliceMut, Read},

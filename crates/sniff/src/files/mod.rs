@@ -167,7 +167,7 @@ impl Captures {
         Ok(captures)
     }
 
-    /// Captures at an interface, which is called `name`, until it is told to stop; waits for the first packet.
+    /// Captures at the interface `name` until it is stopped; waits for the first packet.
     ///
     /// # Errors
     /// There can be no thread for it, or it cannot be read.

@@ -99,7 +99,7 @@ pub(super) enum Decrypted {
         /// Captured bytes of TLS.
         unread: usize,
     },
-    /// Nobody knows how many are missing; this many of those that were captured could not be read.
+    /// An unknown number of bytes is missing; this many of the captured ones could not be decrypted.
     Lost(usize),
 }
 

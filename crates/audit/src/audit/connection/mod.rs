@@ -338,7 +338,7 @@ impl ConnectionState {
         }
         if self.session.is_layout_open(&header) {
             let body = Bytes::copy_from_slice(&body);
-            self.session.weigh(&Envelope { header, body }, body_len);
+            self.session.decide_layout(&Envelope { header, body }, body_len);
         }
         let stream_id = header.stream_id;
         let waiting = PendingRequest {
@@ -430,7 +430,7 @@ impl ConnectionState {
                 self.session.supported(envelope);
             }
             if self.session.is_layout_open(header) {
-                self.session.weigh(envelope, envelope.body.len());
+                self.session.decide_layout(envelope, envelope.body.len());
             }
         }
         match waiting {

@@ -49,7 +49,7 @@ pub(crate) struct Session {
     pub(crate) extensions: Extensions,
     /// What the server has announced, if its SUPPORTED was seen.
     announced: Option<Extensions>,
-    /// Whether it is known how EXECUTE and PREPARED results are laid out: see [`Session::weigh`].
+    /// Whether it is known how EXECUTE and PREPARED results are laid out: see [`Session::decide_layout`].
     is_layout_known: bool,
     /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or
     /// its beginning was not.
@@ -128,7 +128,7 @@ impl Session {
     /// of how both are laid out on a connection whose STARTUP was not seen: with a result metadata id (ScyllaDB's
     /// extension of version 4) or without. What fits one layout alone decides; before, none of them is believed.
     #[cold]
-    pub(crate) fn weigh(&mut self, message: &Envelope, body_len: usize) {
+    pub(crate) fn decide_layout(&mut self, message: &Envelope, body_len: usize) {
         let agreed = [Extensions::NONE, Extensions::RESULT_METADATA_ID];
         match agreed.map(|extensions| fits(message, body_len, extensions)) {
             // The version itself specifies the id.

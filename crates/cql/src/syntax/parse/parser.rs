@@ -381,7 +381,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         self.in_transaction
     }
 
-    /// Whether the next token is a word that Cassandra 6.0 made a keyword, which may be a name all the same.
+    /// Whether the next token is a word that Cassandra 6.0 made a keyword and still accepts as a name.
     pub(super) fn at_new_word(&self) -> bool {
         let token = self.peek();
         token.kind == TokenKind::Identifier

@@ -121,7 +121,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The indexes of a hint are no values: they are part of what is asked.
+    /// The indexes of a hint are no values: they stay in the template.
     fn property_value(&mut self, value: &PropertyValue<'_>) {
         match value {
             PropertyValue::Indexes(indexes) => {
