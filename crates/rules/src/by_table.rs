@@ -1,7 +1,10 @@
 //! What a window has of each table, found once for all rules: a rule that looked through all patterns for each table,
 //! or for each pattern, would take their square.
 
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use cqlens_cql::{
     plan::Flag,
@@ -11,6 +14,7 @@ use cqlens_cql::{
 use super::{
     Context, figures, read,
     statement::{self, TableWrite, restricted, selected, table_of},
+    transaction::transacted_tables,
 };
 use cqlens_window::{Pattern, PatternId};
 
@@ -25,6 +29,7 @@ pub(super) struct PatternsByTable<'a> {
     backwards: OnceCell<BTreeMap<TableName, bool>>,
     index_reads: OnceCell<BTreeMap<ColumnName, PatternList<'a>>>,
     keys: OnceCell<BTreeMap<String, Vec<&'a Table>>>,
+    transacted: OnceCell<BTreeSet<TableName>>,
 }
 
 impl<'a> Context<'a> {
@@ -83,6 +88,12 @@ impl<'a> Context<'a> {
         let writes = self.writes().get(table).map_or(&[][..], Vec::as_slice);
         self.count_steps(writes.len());
         writes
+    }
+
+    /// Whether transactions of the application read or write the table.
+    pub(super) fn is_transacted(&self, table: &TableName) -> bool {
+        let all = self.by_table.transacted.get_or_init(|| transacted_tables(self));
+        all.contains(table)
     }
 
     /// The tables of the keyspace that have these columns as their partition key, in any order.

@@ -20,6 +20,7 @@ impl Cause {
     pub(crate) const NO_TABLE_FOR_THE_QUERY: Self = Self("no table for the query");
     pub(crate) const SASI_INDEXES: Self = Self("SASI indexes");
     pub(crate) const SEVERAL_PARTITIONS_A_READ: Self = Self("several partitions a read");
+    pub(crate) const TRANSACTIONS: Self = Self("transactions");
     pub(crate) const TWO_STEPS: Self = Self("reads in two steps");
     pub(crate) const UNEVEN_PARTITIONS: Self = Self("uneven partitions");
     pub(crate) const VIEWS: Self = Self("materialized views");
@@ -49,6 +50,7 @@ impl Cause {
             Self::TWO_STEPS,
             Self::COPIES,
             Self::BATCHES,
+            Self::TRANSACTIONS,
         ]
         .contains(&self)
     }

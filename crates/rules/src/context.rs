@@ -156,12 +156,22 @@ impl<'a> Context<'a> {
             Some(Product::ScyllaDb) => Some(false),
             // It had them before Cassandra.
             Some(Product::Dse) => Some(true),
-            Some(Product::Cassandra) | None => {
-                let version = self.cluster.release_version.as_deref()?;
-                let major: u32 = version.split('.').next()?.parse().ok()?;
-                Some(major >= 5)
-            }
+            Some(Product::Cassandra) | None => Some(self.major_version()? >= 5),
         }
+    }
+
+    /// Whether the servers have transactions (Cassandra 6.0) and this table may be in one: its definition says so, or one
+    /// was seen. `system_schema` of 6.0 alpha 2 does not say it.
+    pub(crate) fn has_transactions_on(&self, name: &TableName) -> bool {
+        let is_cassandra = matches!(self.cluster.product, Some(Product::Cassandra) | None);
+        let has_transactions = is_cassandra && self.major_version().is_some_and(|major| major >= 6);
+        let table = self.schema.table(&name.keyspace, &name.table);
+        has_transactions && (table.is_some_and(Table::is_transactional) || self.is_transacted(name))
+    }
+
+    fn major_version(&self) -> Option<u32> {
+        let version = self.cluster.release_version.as_deref()?;
+        version.split('.').next()?.parse().ok()
     }
 
     /// What the application's queries ask of tables like this one, found once for all suggestions.

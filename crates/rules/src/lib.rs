@@ -34,6 +34,7 @@ mod severity;
 mod spread;
 mod statement;
 mod tombstone;
+mod transaction;
 mod watch;
 mod wish;
 #[doc(hidden)]
@@ -189,6 +190,11 @@ pub const RULES: &[&dyn Rule] = &[
     &write::MixedConditionalWrites,
     &write::RetriedIncrement,
     &write::LargeMutation,
+    &transaction::MultiPartitionTransaction,
+    &transaction::SinglePartitionTransaction,
+    &transaction::UnusedTransactionRead,
+    &transaction::ContendedTransaction,
+    &transaction::TransactionalMode,
     &client::UnpreparedStatement,
     &client::PrepareChurn,
     &client::NotTokenAware,

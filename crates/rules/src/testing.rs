@@ -111,6 +111,18 @@ pub fn judge_with(window: &Window, schema: &Schema) -> Judgement {
     )
 }
 
+/// A transaction with these flags, so often, 2 ms each and over so many partitions.
+pub fn transaction(cql: &str, flags: &[Flag], partitions: u64, times: u64) -> Pattern {
+    let class = match partitions {
+        1 => PartitionClass::Single,
+        _ => PartitionClass::Multi,
+    };
+    let mut pattern = with_partitions(pattern(cql, StatementKind::Transaction, times), partitions);
+    pattern.flags = flags.iter().copied().collect();
+    pattern.classes.insert(class, times);
+    pattern
+}
+
 /// A write with these flags, so often, 2 ms each and to one partition.
 pub fn write(cql: &str, kind: StatementKind, flags: &[Flag], times: u64) -> Pattern {
     let mut pattern = pattern(cql, kind, times);

@@ -1,5 +1,7 @@
 //! The cases, in the order of the catalogue.
 
+mod transactions;
+
 use cqlens_cql::murmur3;
 use cqlens_proto::{
     envelope::Version,
@@ -920,6 +922,7 @@ pub(crate) fn all() -> Vec<Case> {
         reads(),
         tombstones(),
         writes(),
+        transactions::all(),
         clients(),
         connections(),
         model(),

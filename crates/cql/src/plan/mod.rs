@@ -65,4 +65,6 @@ pub use limits::ReadLimits;
 pub use markers::Markers;
 pub use refusal::{Absent, Refusal, Stage};
 pub use shape::Plan;
-pub use transaction::{TransactionFacts, TransactionFootprint, TransactionReturns, TransactionTables};
+pub use transaction::{
+    TransactionFacts, TransactionFootprint, TransactionReturns, TransactionTables, reads_itself,
+};

@@ -18,6 +18,7 @@ use super::shape::{Plan, Shape};
 use super::touched::Touched;
 
 pub(super) use planning::plan;
+pub use planning::reads_itself;
 
 /// A transaction: all of it is given to Accord, whatever its conditions will say.
 #[derive(Debug, Clone)]

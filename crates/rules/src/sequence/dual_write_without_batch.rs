@@ -309,7 +309,12 @@ fn finding(
         .first("in_logged_batches", logged.of(&tables))
         .first("operations", copies.times())
         .suggest([copies.in_a_batch()])
+        .or_in_a_transaction(copies.tables.keys(), IN_A_TRANSACTION, context)
 }
+
+const IN_A_TRANSACTION: &str = "\
+    Where readers must never see one table without the other, write them in a transaction: all of it is seen at once, which \
+    a batch does not promise.";
 
 /// The finding on the first of these tables, told from others by the further ones.
 pub(super) fn on_tables(finding: Finding, tables: &[&TableName]) -> Finding {

@@ -107,9 +107,13 @@ fn judge(pair: &Pair<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         .first("operations", times);
     found.push(match pair.is_conditional() {
         true => finding.advice(ADVICE_FOR_CONDITIONS),
-        false => finding,
+        false => finding.or_in_a_transaction([&pair.table].into_iter(), IN_A_TRANSACTION, context),
     });
 }
+
+const IN_A_TRANSACTION: &str = "\
+    Where the write depends on what was read, one transaction does both: `LET row = (SELECT …); IF row.value = ? THEN \
+    UPDATE … END IF`, or `SET value += ?`, which reads the value itself.";
 
 const ADVICE_FOR_CONDITIONS: &str = "\
     Write without reading first: a conditional write that is not applied returns the current values, and the \

@@ -7,7 +7,11 @@ use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
     with_partitions, written_tables,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, figures::often};
+use crate::{
+    Cause, Context, Finding, Quantity, Rule,
+    figures::often,
+    statement::{modifications, written},
+};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -41,14 +45,26 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     );
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = with_partitions(finding, pattern);
-    if severity > Severity::Info {
-        return finding;
-    }
-    finding.advice(
-        "This is the right way to keep a few tables with the same data consistent. All data is written \
-         twice, so keep batches to tables that hold the same data.",
-    )
+    let finding = match severity {
+        Severity::Info => finding.advice(
+            "This is the right way to keep a few tables with the same data consistent. All data is written \
+             twice, so keep batches to tables that hold the same data.",
+        ),
+        _ => finding,
+    };
+    let statement = context.statement(id);
+    let writes = statement.map_or_else(Vec::new, |statement| modifications(&statement));
+    let keyspace = pattern.head.keyspace.as_deref();
+    let tables: Vec<_> = writes
+        .iter()
+        .filter_map(|write| written(write, keyspace))
+        .collect();
+    finding.or_in_a_transaction(tables.iter(), IN_A_TRANSACTION, context)
 }
+
+const IN_A_TRANSACTION: &str = "\
+    A batch is applied in the end, and readers may see a part of it before. A transaction is seen as a whole: use one where \
+    that matters, for a few partitions.";
 
 const ABOUT: About = About {
     id: "logged-batch-multi-partition",

@@ -7,7 +7,7 @@ use crate::{
     Cause, Context, Finding, Quantity, Rule, application, error_code,
     figures::{often, share, table, user_patterns},
     severity::Impact,
-    statement::modifications,
+    statement::{modifications, table_of},
 };
 use cqlens_cql::{plan::Flag, syntax::ast::Modification};
 use cqlens_window::{Distribution, Pattern, PatternId, number};
@@ -130,11 +130,17 @@ fn finding(
         );
     }
     let use_of = Use::of(&writes.conditional, context);
+    let tables: BTreeSet<_> = writes
+        .conditional
+        .iter()
+        .filter_map(|(_, pattern)| table_of(pattern))
+        .collect();
     let on = (application, writes.conditional);
     let mut finding = application::finding(&ABOUT, severity, on, context).title(title);
     if let Some((advice, in_short)) = use_of.advice() {
         finding = finding.advice(advice).fix_in_short(in_short);
     }
+    finding = finding.or_in_a_transaction(tables.iter(), IN_A_TRANSACTION, context);
     for (p50, p99, latency) in [
         ("plain_latency_p50_us", "plain_latency_p99_us", plain),
         (
@@ -175,6 +181,10 @@ fn finding(
         .first("conditional_writes", writes.conditional_count)
         .first("conditional_share", conditional_share)
 }
+
+const IN_A_TRANSACTION: &str = "\
+    Accord decides conditions on these tables in one round trip where nobody else writes the partition. Several conditional \
+    writes that belong together, or one that follows a read, may become one transaction.";
 
 /// What conditions are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use crate::schema::{Column, DataType, Keyspace, Schema, Table, TableName};
 use crate::syntax::ast::{
-    AssignmentOperation, BindMarker, DeletionTarget, InsertSource, Modification, QualifiedName, Returning,
-    RowReference, Select, Term, Transaction,
+    AssignmentOperation, BindMarker, DeletionTarget, Modification, QualifiedName, Returning, Select, Term,
+    Transaction,
 };
 
-use super::row_scope::{RowScope, as_reference, assigned};
+use super::row_scope::RowScope;
 use super::{
     NO_LIMIT, ONE_ROW, ReadOfTransaction, TransactionFacts, TransactionPlan, TransactionReturns,
     WriteOfTransaction,
@@ -214,8 +214,8 @@ pub(super) fn named_table<'s>(
     Some((keyspace, keyspace.tables.get(table)?))
 }
 
-/// Whether the server has to read what a write changes (`Operation.requiresRead`).
-fn reads_itself(update: &Modification<'_>, table: &Table) -> bool {
+/// Whether the server has to read what a write of a transaction changes (`Operation.requiresRead`): `c += 1`.
+pub fn reads_itself(update: &Modification<'_>, table: &Table) -> bool {
     let is_list = |column: &Column| matches!(column.data_type.thawed(), DataType::List(_));
     let column = |name: &str| table.column(name);
     match update {
@@ -241,12 +241,6 @@ fn reads_itself(update: &Modification<'_>, table: &Table) -> bool {
 }
 
 fn facts_of(transaction: &Transaction<'_>) -> TransactionFacts {
-    let mut used = Vec::new();
-    each_reference(transaction, &mut |reference| used.push(reference.row.as_str()));
-    let unused = transaction
-        .lets
-        .iter()
-        .filter(|read| !used.contains(&read.name.as_str()));
     TransactionFacts {
         lets: transaction.lets.len(),
         returns: match &transaction.returning {
@@ -256,33 +250,7 @@ fn facts_of(transaction: &Transaction<'_>) -> TransactionFacts {
         },
         conditions: transaction.conditions.len(),
         updates: transaction.updates.len(),
-        unused_lets: unused.count(),
-    }
-}
-
-/// Shows every reference to a row that was read.
-fn each_reference<'t, 'a>(transaction: &'t Transaction<'a>, found: &mut impl FnMut(&'t RowReference<'a>)) {
-    if let Some(Returning::References(references)) = &transaction.returning {
-        references.iter().for_each(&mut *found);
-    }
-    transaction
-        .conditions
-        .iter()
-        .for_each(|condition| found(&condition.reference));
-    for update in &transaction.updates {
-        match update {
-            Modification::Insert(insert) => {
-                if let InsertSource::Values { values, .. } = &insert.source {
-                    values.iter().filter_map(as_reference).for_each(&mut *found);
-                }
-            }
-            Modification::Update(update) => update
-                .assignments
-                .iter()
-                .filter_map(|assignment| as_reference(assigned(assignment)))
-                .for_each(&mut *found),
-            Modification::Delete(_) => {}
-        }
+        unused_lets: transaction.unused_lets().count(),
     }
 }
 

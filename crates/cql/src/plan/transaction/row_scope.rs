@@ -153,7 +153,7 @@ impl<'s, 't> RowScope<'s, 't> {
                     return Ok(());
                 };
                 for (name, value) in columns.iter().zip(values) {
-                    let (Some(column), Some(reference)) = (table.column(name.as_str()), as_reference(value))
+                    let (Some(column), Some(reference)) = (table.column(name.as_str()), value.as_reference())
                     else {
                         continue;
                     };
@@ -163,7 +163,7 @@ impl<'s, 't> RowScope<'s, 't> {
             Modification::Update(update) => {
                 for assignment in &update.assignments {
                     let column = table.column(assignment.column.as_str());
-                    let (Some(column), Some(reference)) = (column, as_reference(assigned(assignment))) else {
+                    let (Some(column), Some(reference)) = (column, assignment.value().as_reference()) else {
                         continue;
                     };
                     let receiver = receiver_of(assignment, keyspace.resolve(&column.data_type));
@@ -206,25 +206,5 @@ fn receiver_of(assignment: &Assignment<'_>, cql_type: CqlType) -> CqlType {
         }
         (AssignmentOperation::Subtract(_), CqlType::Map(entry)) => CqlType::Set(Box::new(entry.0.clone())),
         (_, cql_type) => cql_type,
-    }
-}
-
-/// The row that a value is taken of.
-pub(super) fn as_reference<'t, 'a>(term: &'t Term<'a>) -> Option<&'t RowReference<'a>> {
-    match term {
-        Term::Reference(reference) => Some(reference),
-        _ => None,
-    }
-}
-
-/// The value of an assignment.
-pub(super) fn assigned<'t, 'a>(assignment: &'t Assignment<'a>) -> &'t Term<'a> {
-    match &assignment.operation {
-        AssignmentOperation::Set(value)
-        | AssignmentOperation::Add(value)
-        | AssignmentOperation::Subtract(value)
-        | AssignmentOperation::Prepend(value)
-        | AssignmentOperation::SetElement { value, .. }
-        | AssignmentOperation::SetField { value, .. } => value,
     }
 }

@@ -72,6 +72,20 @@ pub struct Assignment<'text> {
     pub span: Span,
 }
 
+impl<'text> Assignment<'text> {
+    /// What is assigned, added or taken away.
+    pub fn value(&self) -> &Term<'text> {
+        match &self.operation {
+            AssignmentOperation::Set(value)
+            | AssignmentOperation::Add(value)
+            | AssignmentOperation::Subtract(value)
+            | AssignmentOperation::Prepend(value)
+            | AssignmentOperation::SetElement { value, .. }
+            | AssignmentOperation::SetField { value, .. } => value,
+        }
+    }
+}
+
 /// What an assignment does to its column `c`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AssignmentOperation<'text> {

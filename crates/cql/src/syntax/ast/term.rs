@@ -135,7 +135,15 @@ pub enum Term<'text> {
     },
 }
 
-impl Term<'_> {
+impl<'text> Term<'text> {
+    /// The row of a transaction that the value is taken of.
+    pub const fn as_reference(&self) -> Option<&RowReference<'text>> {
+        match self {
+            Self::Reference(reference) => Some(reference),
+            _ => None,
+        }
+    }
+
     /// Where the term stands.
     #[must_use]
     pub const fn span(&self) -> Span {

@@ -1,6 +1,8 @@
 //! `BEGIN TRANSACTION`: reads, conditions on what they found, and writes, of which a part may refer to what was read.
 
-use super::{Modification, Name, RelationOperator, Select, Term};
+use std::collections::BTreeSet;
+
+use super::{Assignment, InsertSource, Modification, Name, RelationOperator, Select, Term};
 use crate::syntax::Span;
 
 /// `BEGIN TRANSACTION … COMMIT TRANSACTION` (Cassandra 6.0).
@@ -14,6 +16,49 @@ pub struct Transaction<'text> {
     pub conditions: Vec<RowCondition<'text>>,
     /// What is written; only if the conditions hold.
     pub updates: Vec<Modification<'text>>,
+}
+
+impl<'text> Transaction<'text> {
+    /// What it writes of rows that it has read, in the order of the text.
+    pub fn written_references(&self) -> Vec<&RowReference<'text>> {
+        let mut references = Vec::new();
+        for update in &self.updates {
+            match update {
+                Modification::Insert(insert) => {
+                    if let InsertSource::Values { values, .. } = &insert.source {
+                        references.extend(values.iter().filter_map(Term::as_reference));
+                    }
+                }
+                Modification::Update(update) => {
+                    let values = update.assignments.iter().map(Assignment::value);
+                    references.extend(values.filter_map(Term::as_reference));
+                }
+                Modification::Delete(_) => {}
+            }
+        }
+        references
+    }
+
+    /// `LET`s of which neither a condition nor a write nor the response uses anything.
+    pub fn unused_lets(&self) -> impl Iterator<Item = &Let<'text>> {
+        let mut used: BTreeSet<&str> = BTreeSet::new();
+        if let Some(Returning::References(references)) = &self.returning {
+            used.extend(references.iter().map(|reference| reference.row.as_str()));
+        }
+        used.extend(
+            self.conditions
+                .iter()
+                .map(|condition| condition.reference.row.as_str()),
+        );
+        used.extend(
+            self.written_references()
+                .iter()
+                .map(|reference| reference.row.as_str()),
+        );
+        self.lets
+            .iter()
+            .filter(move |read| !used.contains(read.name.as_str()))
+    }
 }
 
 /// A row that is read under a name.
