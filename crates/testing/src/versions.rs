@@ -18,6 +18,7 @@ pub struct Versions {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Servers {
+    pub v6_0: String,
     pub v5_0: String,
     pub v4_1: String,
     pub v4_0: String,
@@ -105,10 +106,17 @@ mod tests {
     #[test]
     fn the_readme_names_what_is_tested() {
         let versions = Versions::get();
-        let Servers { v5_0, v4_1, v4_0 } = &versions.servers;
+        let Servers {
+            v6_0,
+            v5_0,
+            v4_1,
+            v4_0,
+        } = &versions.servers;
         let driver = |name| versions.driver(name);
         let rows = [
-            format!("| Servers | Apache Cassandra {v5_0}; reports also on {v4_1} and {v4_0} |\n"),
+            format!(
+                "| Servers | Apache Cassandra {v5_0}; reports and counts also on {v6_0} (alpha), {v4_1} and {v4_0} |\n"
+            ),
             format!(
                 "| Drivers | Java {}, Python {}, gocql {} and {}, Node.js {}, Rust scylla {}, C++ {}, cqlsh {} ([matrix](",
                 driver("java"),

@@ -15,7 +15,7 @@ import time
 from collections import Counter, defaultdict
 
 import counting_cases
-from cassandra import InvalidRequest
+from cassandra import ConsistencyLevel, InvalidRequest
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, ResponseFuture
 from cassandra.policies import FallthroughRetryPolicy, RoundRobinPolicy
 from cassandra.query import BatchStatement, tuple_factory
@@ -176,7 +176,9 @@ def text(statement):
 
 
 def touched(statement, events):
-    """Partitions read or written, in the words of Cassandra 5.0's traces, on a cluster of one node."""
+    """Partitions read or written, in the words of Cassandra 5.0's and 6.0's traces, on a cluster of one node."""
+    if statement.startswith("BEGIN TRANSACTION"):
+        return max(map(accords_keys, events), default=0)
     tables = set(re.findall(r"(?:FROM|INTO|UPDATE) (?:\w+\.)?(\w+)", statement))
     if not statement.startswith("SELECT"):
         return sum(event in {f"Adding to {table} memtable" for table in tables} for event in events)
@@ -185,8 +187,17 @@ def touched(statement, events):
     return by_index or by_key
 
 
+def accords_keys(event):
+    """The partitions that Accord is asked to order a transaction on: tokens, by table."""
+    asked = re.fullmatch(r"(?:Local PreAccept|GetEphemeralReadDeps) for \[\[.*?\]\] and (.*)", event)
+    tables = re.findall(r"tid:\d+:\[(.*?)\]", asked[1]) if asked else []
+    return sum(len(tokens.split(",")) for tokens in tables)
+
+
 def connect(host, port, version):
     patient = ExecutionProfile(
+        # Accord knows no local levels.
+        consistency_level=ConsistencyLevel.ONE,
         load_balancing_policy=RoundRobinPolicy(),
         retry_policy=FallthroughRetryPolicy(),
         request_timeout=60,
@@ -219,7 +230,8 @@ def main(*arguments):
     for session in sessions.values():
         session.set_keyspace(keyspace)
     app = Application(sessions, version, keyspace)
-    for step in counting_cases.STEPS:
+    ((release,),) = sessions["node"].execute("SELECT release_version FROM system.local")
+    for step in counting_cases.steps(release):
         began = time.monotonic()
         step(app)
         print(f"{step.__name__}: {time.monotonic() - began:.1f} s", flush=True)

@@ -369,7 +369,60 @@ def ids(app):
     app.exact("w_other", 2, batch((insert, 1, 1), (insert, 2, 2), (insert, 1, 3)), through="b")
 
 
+def language_of_six(app):
+    """What only Cassandra 6.0 reads."""
+    app.exact("r_between", 1, app.prepare("SELECT v AS r_between FROM deep WHERE k = ? AND c1 BETWEEN ? AND ?"), (1, 2, 5))
+    app.exact("r_not_in", 1, app.prepare("SELECT v AS r_not_in FROM deep WHERE k = ? AND c1 NOT IN ?"), (1, [2, 3]))
+    several = app.prepare("SELECT v AS r_between_in FROM deep WHERE k IN ? AND c1 BETWEEN 1 AND 2")
+    app.exact("r_between_in", 2, several, ([1, 2, 1],))
+    app.ring("r_key_between", "scan", "SELECT v AS r_key_between FROM one WHERE k BETWEEN 1 AND 2 ALLOW FILTERING")
+    app.ring("r_token_between", "token-range", "SELECT v AS r_token_between FROM one WHERE token(k) BETWEEN 0 AND 9")
+
+
+def transactions(app):
+    mode = "WITH transactional_mode = 'full'"
+    app.define(
+        f"CREATE TABLE acct (id int PRIMARY KEY, cents int, w_acct int) {mode}",
+        f"CREATE TABLE ledger (acct int, seq int, note text, PRIMARY KEY (acct, seq)) {mode}",
+    )
+    account = app.prepare("INSERT INTO acct (id, cents, w_acct) VALUES (?, 100, 1)")
+    for key in range(5):
+        app.exact("w_acct", 1, account, (key,))
+    transfer = app.prepare(
+        "BEGIN TRANSACTION LET t_transfer = (SELECT cents FROM acct WHERE id = ?); SELECT t_transfer.cents; "
+        "IF t_transfer.cents > ? THEN UPDATE acct SET cents -= ? WHERE id = ?; UPDATE acct SET cents += ? WHERE id = ?; "
+        "INSERT INTO ledger (acct, seq, note) VALUES (?, ?, ?); END IF COMMIT TRANSACTION"
+    )
+    assert app.exact("t_transfer", 3, transfer, (1, 5, 10, 1, 10, 2, 1, 1, "x")) == [(100,)]
+    app.exact("t_transfer", 2, transfer, (1, 5, 10, 1, 10, 1, 1, 2, "x"))
+    app.exact("t_transfer", 4, transfer, (3, 5, 10, 1, 10, 2, 1, 3, "x"))
+    # Accord is given all keys, whatever the condition says.
+    app.exact("t_transfer", 3, transfer, (1, 5_000, 10, 1, 10, 2, 1, 1, "x"))
+    app.refused("t_transfer", transfer, (None, 5, 10, 1, 10, 2, 1, 1, "x"))
+    app.exact(
+        "t_text", 3,
+        "BEGIN TRANSACTION LET t_text = (SELECT * FROM acct WHERE id = 1); LET other = (SELECT * FROM acct WHERE id = 2); "
+        "IF t_text IS NOT NULL AND other.cents >= 0 THEN DELETE FROM ledger WHERE acct = 7 AND seq = 1; END IF "
+        "COMMIT TRANSACTION",
+    )  # fmt: skip
+    read = app.prepare("BEGIN TRANSACTION SELECT cents AS t_read FROM acct WHERE id = ?; COMMIT TRANSACTION")
+    app.exact("t_read", 1, read, (1,))
+    blind = app.prepare(
+        "BEGIN TRANSACTION LET t_one = (SELECT cents FROM acct WHERE id = ?); UPDATE acct SET cents = ? WHERE id = ?; "
+        "COMMIT TRANSACTION"
+    )
+    app.exact("t_one", 1, blind, (4, 1, 4))
+    app.exact("t_one", 2, blind, (4, 1, 5))
+
+
+
 STEPS = (
     tables, values, in_lists, clustering, pages, partly_literal, shapes, functions, tokens, json_inserts, batches, before_the_key,
     conditions, deletes, statics, views, changed_tables, ids,
 )  # fmt: skip
+
+
+def steps(release):
+    """All that a server of this release reads."""
+    of_six = (language_of_six, transactions) if int(release.split(".")[0]) >= 6 else ()
+    return STEPS + of_six

@@ -9,9 +9,9 @@ use super::super::{Missing, cache, versions::Versions};
 const POM: &str = include_str!("pom.xml");
 
 /// A version of Cassandra.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    #[default]
+    V6_0,
     V5_0,
     V4_1,
     V4_0,
@@ -22,9 +22,26 @@ impl Release {
     pub fn version(self) -> &'static str {
         let servers = &Versions::get().servers;
         match self {
+            Self::V6_0 => &servers.v6_0,
             Self::V5_0 => &servers.v5_0,
             Self::V4_1 => &servers.v4_1,
             Self::V4_0 => &servers.v4_0,
+        }
+    }
+}
+
+impl Default for Release {
+    /// 5.0, or what `CQLENS_CASSANDRA` names.
+    ///
+    /// # Panics
+    /// If it names another version.
+    fn default() -> Self {
+        match std::env::var("CQLENS_CASSANDRA").as_deref() {
+            Ok("6.0") => Self::V6_0,
+            Ok("4.1") => Self::V4_1,
+            Ok("4.0") => Self::V4_0,
+            Ok("5.0") | Err(_) => Self::V5_0,
+            Ok(other) => panic!("CQLENS_CASSANDRA is {other}: not 6.0, 5.0, 4.1 or 4.0"),
         }
     }
 }
@@ -45,7 +62,7 @@ pub(super) struct Installed {
 pub(super) fn installed(release: Release) -> Result<Installed, Missing> {
     Ok(Installed {
         java: match release {
-            Release::V5_0 => java_17()?,
+            Release::V6_0 | Release::V5_0 => java_17()?,
             Release::V4_1 | Release::V4_0 => java_11()?,
         },
         class_path: class_path(release)?,

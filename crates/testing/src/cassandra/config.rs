@@ -70,6 +70,9 @@ pub(super) fn yaml(place: NodeAddress, seed: IpAddr, home: &Path, options: &Opti
             format!("[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: '{seeds}'}}]}}]"),
         ),
     ]);
+    if options.release == Release::V6_0 {
+        settings.push(("accord", "{enabled: true}".to_owned()));
+    }
     settings.retain(|(name, _)| options.yaml.iter().all(|(replaced, _)| replaced != name));
     settings.extend(options.yaml.iter().map(|(name, value)| {
         (
@@ -81,7 +84,7 @@ pub(super) fn yaml(place: NodeAddress, seed: IpAddr, home: &Path, options: &Opti
         .iter()
         .map(|(name, value)| match options.release {
             Release::V4_0 => in_4_0(name, value),
-            Release::V4_1 | Release::V5_0 => format!("{name}: {value}\n"),
+            Release::V4_1 | Release::V5_0 | Release::V6_0 => format!("{name}: {value}\n"),
         })
         .collect()
 }
