@@ -11,6 +11,7 @@ mod protocol;
 mod reads;
 mod scenarios;
 mod schema;
+mod transactions;
 mod writes;
 
 async fn node() -> Node {

@@ -85,6 +85,10 @@ pub(super) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_
             });
             components_of(components).map(Bound::Value)
         }
+        Term::Reference(reference) => {
+            let (_, value) = execution.named_rows.value(reference)?;
+            Ok(value.map_or(Bound::Null, Bound::Value))
+        }
         _ => Err(Failure::invalid(
             "This stand-in node does not compute expressions",
         )),

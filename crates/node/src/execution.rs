@@ -6,6 +6,7 @@ use cqlens_proto::message::{Consistency, Value, Values};
 use super::answer::ResultColumn;
 use super::failure::Failure;
 use super::store::{Seconds, Timestamp};
+use super::transaction::NamedRows;
 
 /// How one statement is to be run.
 #[derive(Debug, Clone)]
@@ -24,6 +25,10 @@ pub(super) struct Execution<'a> {
     pub(super) timestamp: Timestamp,
     /// Decides what has expired.
     pub(super) now: Seconds,
+    /// Whether it is a part of a transaction: `c += 1` reads `c`.
+    pub(super) is_in_transaction: bool,
+    /// What values of a transaction may refer to.
+    pub(super) named_rows: NamedRows,
     /// The node's clock, in microseconds since 1970, whatever the client says it is.
     pub(super) clock_micros: i64,
 }

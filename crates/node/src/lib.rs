@@ -27,6 +27,7 @@ mod session;
 mod statement;
 mod store;
 mod system;
+mod transaction;
 mod view;
 mod write;
 

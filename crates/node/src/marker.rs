@@ -3,7 +3,8 @@
 
 use cqlens_cql::syntax::ast::{
     AssignmentOperation, BindMarker, Body, Comparand, Deletion, DeletionTarget, If, Insert, InsertSource,
-    Modification, Relation, RelationOperator, Select, Selection, Statement, Subject, Term, Using,
+    Modification, Relation, RelationOperator, Returning, Select, Selection, Statement, Subject, Term,
+    Transaction, Using,
 };
 use cqlens_proto::types::CqlType;
 
@@ -13,6 +14,7 @@ use super::failure::Failure;
 use super::function;
 use super::layout::{Column, Layout};
 use super::operand::{compared_type, element_types, field_type, operand_type};
+use super::transaction;
 
 /// The markers of a statement.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +69,9 @@ pub(super) fn of(
                 layouts.push(layout);
             }
         }
+        Body::Transaction(transaction) => {
+            of_transaction(transaction, database, keyspace, &mut found)?;
+        }
         _ => {
             return Err(Failure::invalid(
                 "Bind variables are not allowed in this statement",
@@ -86,6 +91,39 @@ pub(super) fn of(
         columns: columns.collect::<Result<_, _>>()?,
         partition_key_indices,
     })
+}
+
+fn of_transaction(
+    transaction: &Transaction<'_>,
+    database: &mut Database,
+    keyspace: Option<&str>,
+    found: &mut [Option<Marker>],
+) -> Result<(), Failure> {
+    let returned = match &transaction.returning {
+        Some(Returning::Select(select)) => Some(&**select),
+        _ => None,
+    };
+    for select in transaction.lets.iter().map(|read| &read.select).chain(returned) {
+        let layout = database.layout(&select.table, keyspace)?;
+        Collector::new(&layout, found).select(select)?;
+    }
+    for condition in &transaction.conditions {
+        let Some(value) = &condition.value else { continue };
+        let column = transaction::column(&condition.reference, transaction, database, keyspace)?;
+        let read = transaction
+            .lets
+            .iter()
+            .find(|read| read.name.as_str() == condition.reference.row.as_str());
+        if let Some(read) = read {
+            let layout = database.layout(&read.select.table, keyspace)?;
+            Collector::new(&layout, found).term(value, &column.name, &column.column_type);
+        }
+    }
+    for update in &transaction.updates {
+        let layout = database.layout(update.table(), keyspace)?;
+        Collector::new(&layout, found).modification(update)?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Clone)]

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cqlens_cql::syntax;
-use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, Statement};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, Returning, Statement, Transaction};
 use cqlens_proto::message::{self, BatchQuery, Consistency, QueryParameters, Request, Values};
 
-use super::answer::{Answer, Described, Outcome, PreparedAnswer};
+use super::answer::{Answer, Described, Outcome, PreparedAnswer, ResultColumn};
 use super::database::Database;
 use super::execution::{Bindings, Execution};
 use super::failure::Failure;
@@ -15,6 +15,7 @@ use super::marker::{self, Markers};
 use super::prepared::{self, PreparedStatement};
 use super::select::projection::Projection;
 use super::statement;
+use super::transaction::{self, NamedRows};
 use super::write::batch::Entry;
 
 /// One client's connection.
@@ -165,6 +166,16 @@ fn prepare(
             let execution = circumstances.execution(Consistency::One, None, database);
             Some(Projection::of(&select.selection, &layout, &execution)?.columns)
         }
+        Body::Transaction(transaction) => {
+            let named = transaction.lets.iter().map(|read| &read.select.table);
+            let written = transaction.updates.iter().map(Modification::table);
+            let names: Vec<_> = named.chain(written).collect();
+            for name in names {
+                let layout = database.layout(name, keyspace)?;
+                tables.push((layout.keyspace.clone(), layout.name.clone()));
+            }
+            returned_columns(transaction, circumstances, database)?
+        }
         Body::Batch(batch) => {
             for modification in &batch.statements {
                 let layout = database.layout(modification.table(), keyspace)?;
@@ -198,6 +209,31 @@ fn prepare(
         outcome: Outcome::Prepared(prepared),
         warnings: Vec::new(),
     })
+}
+
+/// The columns of a transaction's response; none if it returns no rows.
+fn returned_columns(
+    transaction: &Transaction<'_>,
+    circumstances: &Circumstances<'_>,
+    database: &mut Database,
+) -> Result<Option<Vec<ResultColumn>>, Failure> {
+    match &transaction.returning {
+        None => Ok(None),
+        Some(Returning::References(references)) => {
+            let columns = references.iter();
+            let columns = columns.map(|reference| {
+                transaction::column(reference, transaction, database, circumstances.keyspace)
+            });
+            columns.collect::<Result<_, _>>().map(Some)
+        }
+        Some(Returning::Select(select)) => {
+            let layout = database.layout(&select.table, circumstances.keyspace)?;
+            let execution = circumstances.execution(Consistency::One, None, database);
+            Ok(Some(
+                Projection::of(&select.selection, &layout, &execution)?.columns,
+            ))
+        }
+    }
 }
 
 /// The statement as one that may stand in a batch.
@@ -279,6 +315,8 @@ impl<'a> Circumstances<'a> {
             paging_state: None,
             timestamp: timestamp.unwrap_or(own),
             now: i64::try_from(self.since_epoch.as_secs()).unwrap_or(i64::MAX),
+            is_in_transaction: false,
+            named_rows: NamedRows::default(),
             clock_micros: own,
         }
     }

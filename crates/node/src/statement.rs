@@ -17,7 +17,7 @@ use super::store::Seconds;
 use super::write::batch::{self, Entry};
 use super::write::condition::{self, Condition, ConditionOutcome};
 use super::write::modification;
-use super::{select, system, view};
+use super::{select, system, transaction, view};
 
 /// Runs a statement other than USE.
 ///
@@ -29,15 +29,8 @@ pub(super) fn run(
     database: &mut Database,
 ) -> Result<Answer, Failure> {
     match &statement.body {
-        Body::Select(select) => {
-            let layout = database.layout(&select.table, execution.keyspace)?;
-            derive_rows(&layout, execution.now, database)?;
-            let thresholds = Thresholds {
-                warn: database.options.tombstone_warn_threshold,
-                fail: database.options.tombstone_failure_threshold,
-            };
-            select::run(select, &layout, database.rows(&layout), execution, thresholds)
-        }
+        Body::Select(select) => self::select(select, execution, database),
+        Body::Transaction(transaction) => transaction::run(transaction, execution, database),
         Body::Insert(insert) => modify(&Modification::Insert(insert.clone()), execution, database),
         Body::Update(update) => modify(&Modification::Update(update.clone()), execution, database),
         Body::Delete(delete) => modify(&Modification::Delete(delete.clone()), execution, database),
@@ -57,8 +50,29 @@ pub(super) fn run(
     }
 }
 
+/// Runs a SELECT.
+///
+/// # Errors
+/// What Cassandra refuses, and what this node does not have.
+pub(super) fn select(
+    select: &ast::Select<'_>,
+    execution: &Execution<'_>,
+    database: &mut Database,
+) -> Result<Answer, Failure> {
+    let layout = database.layout(&select.table, execution.keyspace)?;
+    derive_rows(&layout, execution.now, database)?;
+    let thresholds = Thresholds {
+        warn: database.options.tombstone_warn_threshold,
+        fail: database.options.tombstone_failure_threshold,
+    };
+    select::run(select, &layout, database.rows(&layout), execution, thresholds)
+}
+
 /// The layout of a table that clients may write.
-fn writable(
+///
+/// # Errors
+/// Views, tables of the system, and those that there are not.
+pub(super) fn writable(
     name: &QualifiedName<'_>,
     execution: &Execution<'_>,
     database: &mut Database,

@@ -85,8 +85,8 @@ pub fn first_or_all<T>(what: impl Display, count: usize, all: &[T]) -> &[T] {
     if with_everything(what) { all } else { &all[..count] }
 }
 
-/// Not `eprintln!`: the test runner would hide the line, since the test passes.
-fn say(line: &str) {
+/// A line of the test run. Not `eprintln!`: the test runner would hide the line, since the test passes.
+pub fn say(line: &str) {
     std::io::stderr()
         .write_all(line.as_bytes())
         .expect("standard error is writable");

@@ -54,6 +54,8 @@ const SOURCES: &[ScenarioSource] = sources![
     "cartesian-in",
     "multi-partition",
     "queue",
+    "transactions",
+    "between",
     "program-analytics",
     "program-heartbeat",
     "program-locks",

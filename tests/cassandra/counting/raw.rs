@@ -17,7 +17,7 @@ use cqlens_proto::types::Uuid;
 
 use super::{Asked, assert_covered, disagreements};
 use crate::node;
-use crate::support::proxy::Proxy;
+use crate::support::{cassandra::Release, proxy::Proxy, say};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -87,7 +87,12 @@ impl Application {
         self.define().await;
         self.values_of_wrong_lengths().await;
         self.values_that_are_missing().await;
-        self.values_by_name().await;
+        // 6.0-alpha2 takes values by their place, whatever their names: see docs/reading-a-report.md.
+        if Release::default() == Release::V6_0 {
+            say("left out: values by name, which Cassandra 6.0-alpha2 does not read\n");
+        } else {
+            self.values_by_name().await;
+        }
         self.equal_by_type_and_by_bytes().await;
         self.keyspaces().await;
         self.odd_messages().await;

@@ -65,6 +65,7 @@ impl Restrictions {
         layout: &Layout,
         execution: &Execution<'_>,
     ) -> Result<Restrictions, Failure> {
+        let relations: Vec<Relation<'_>> = relations.iter().flat_map(relation::without_between).collect();
         let conditions = relations
             .iter()
             .map(|relation| Restricted::of(relation, layout, execution));

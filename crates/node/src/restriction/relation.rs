@@ -15,6 +15,22 @@ use crate::layout::{Column, Layout};
 use crate::operand::{compared_type, element_types};
 use crate::store::{PartitionId, Stretch, stretch};
 
+/// A relation, with `BETWEEN` of Cassandra 6.0 as the two that it stands for.
+pub(super) fn without_between<'a>(relation: &Relation<'a>) -> Vec<Relation<'a>> {
+    let (RelationOperator::Between, Comparand::Range(ends)) = (relation.operator, &relation.comparand) else {
+        return vec![relation.clone()];
+    };
+    let end = |operator, value: &Term<'a>| Relation {
+        operator,
+        comparand: Comparand::One(value.clone()),
+        ..relation.clone()
+    };
+    vec![
+        end(RelationOperator::GreaterOrEqual, &ends.0),
+        end(RelationOperator::LessOrEqual, &ends.1),
+    ]
+}
+
 /// One relation, its values evaluated.
 #[derive(Debug, Clone)]
 pub(super) struct Restricted {

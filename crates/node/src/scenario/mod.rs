@@ -23,6 +23,8 @@
 //! values = ["${entry.id}"]
 //! ```
 //!
+//! `server = "6.0"` beside the title says which Cassandra is the first to read the statements.
+//!
 //! Further keys of a step: `prepared = false` sends the text instead of preparing it; `times = 4` runs it
 //! four times, `${j}` counts; `together = true` sends all runs of the step at once; `until-rows = 10` stops
 //! repeating once so many rows have come; `consistency`, `page-size`; `batch = "logged"` with `statements =
@@ -64,6 +66,9 @@ pub struct Traffic {
     pub source: String,
     /// What it shows.
     pub about: String,
+    /// The first Cassandra that reads its statements, as `major.minor`; none where all do.
+    #[serde(default)]
+    pub server: Option<String>,
     /// Decides what `random` gives: the same seed, the same traffic.
     #[serde(default = "one")]
     pub seed: u64,
@@ -196,6 +201,17 @@ impl Scenario {
         })
     }
 
+    /// Whether a Cassandra of this version (`5.0.9`) reads its statements.
+    #[must_use]
+    pub fn is_read_by(&self, release: &str) -> bool {
+        let major_and_minor = |version: &str| -> Option<(u32, u32)> {
+            let mut parts = version.split(['.', '-']);
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        };
+        let first = self.traffic.server.as_deref();
+        first.is_none_or(|first| major_and_minor(first) <= major_and_minor(release))
+    }
+
     /// The keyspaces that its tables are in.
     #[must_use]
     pub fn keyspaces(&self) -> Vec<String> {
@@ -233,6 +249,18 @@ mod tests {
         let step = &scenario.traffic.phases[0].steps[0];
         assert!(step.prepared && !step.together);
         assert_eq!((step.times, step.consistency.as_str()), (1, "LOCAL_ONE"));
+    }
+
+    #[test]
+    fn a_server_reads_what_came_with_it_or_before() {
+        let of = |head: &str| {
+            let text = format!("{HEAD}{head}[[phase]]\n[[phase.step]]\ncql = 'SELECT * FROM k.t'\n");
+            Scenario::parse("some", "", &text).unwrap()
+        };
+        let six = of("server = '6.0'\n");
+        assert!(six.is_read_by("6.0-alpha2") && six.is_read_by("6.0.0") && six.is_read_by("10.1.2"));
+        assert!(!six.is_read_by("5.0.9") && !six.is_read_by("4.1.10"));
+        assert!(of("").is_read_by("4.0.19"));
     }
 
     #[test]

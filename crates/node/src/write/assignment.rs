@@ -49,6 +49,12 @@ pub(super) fn assignment(
                 (AssignmentOperation::Subtract(_), CqlType::Counter) => {
                     CellChange::Increment(long_of(&operand).wrapping_neg())
                 }
+                (AssignmentOperation::Add(_), _) if execution.is_in_transaction && is_number(column) => {
+                    CellChange::Sum(operand)
+                }
+                (AssignmentOperation::Subtract(_), _) if execution.is_in_transaction && is_number(column) => {
+                    CellChange::Difference(operand)
+                }
                 _ if !column.is_multi_cell => {
                     return Err(Failure::invalid(format!(
                         "Invalid operation for frozen or simple column {}",
@@ -114,4 +120,9 @@ pub(super) fn deletion(
             }
         },
     }
+}
+
+/// What a transaction adds to: whole numbers are all that this node computes.
+fn is_number(column: &Column) -> bool {
+    [CqlType::TinyInt, CqlType::SmallInt, CqlType::Int, CqlType::BigInt].contains(&column.cql_type)
 }

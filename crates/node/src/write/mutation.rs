@@ -56,6 +56,10 @@ pub(crate) enum CellChange {
     Delete,
     /// Of a counter.
     Increment(i64),
+    /// Of a whole number, in a transaction.
+    Sum(Bytes),
+    /// The same, taken away.
+    Difference(Bytes),
     /// Elements of a list behind the others, of a set or map among them.
     Append(Bytes),
     /// Elements of a list before the others.
@@ -154,6 +158,8 @@ impl CellChange {
     fn size(&self) -> usize {
         match self {
             CellChange::Put(value)
+            | CellChange::Sum(value)
+            | CellChange::Difference(value)
             | CellChange::Append(value)
             | CellChange::Prepend(value)
             | CellChange::Remove(value) => value.len(),
@@ -205,6 +211,10 @@ impl Write {
                     .map_or(0, i64::from_be_bytes);
                 Some(long(count.wrapping_add(by)))
             }
+            CellChange::Sum(added) => present.map(|present| of_numbers(present, &added, i64::wrapping_add)),
+            CellChange::Difference(taken) => {
+                present.map(|present| of_numbers(present, &taken, i64::wrapping_sub))
+            }
             CellChange::Append(added) => some_collection(joined(present, &added, cql_type)?),
             CellChange::Prepend(added) => {
                 let present = present.cloned().unwrap_or_else(|| Bytes::from_static(&[0; 4]));
@@ -220,6 +230,20 @@ impl Write {
             CellChange::PutField(field, value) => Some(with_field(present, &field, value, cql_type)?),
         })
     }
+}
+
+/// Two whole numbers of the same width as one: big-endian, in two's complement.
+fn of_numbers(left: &[u8], right: &[u8], computed: impl Fn(i64, i64) -> i64) -> Bytes {
+    let number = |bytes: &[u8]| {
+        let sign = bytes
+            .first()
+            .map_or(0, |first| i64::from(first.cast_signed() >> 7));
+        bytes
+            .iter()
+            .fold(sign, |number, byte| number << 8 | i64::from(*byte))
+    };
+    let bytes = computed(number(left), number(right)).to_be_bytes();
+    Bytes::copy_from_slice(&bytes[bytes.len() - left.len().min(bytes.len())..])
 }
 
 /// An empty collection is no value.

@@ -98,7 +98,7 @@ func main() {
 	}
 	session := connect(os.Args[3], os.Args[4], version, keyspace)
 	app := &application{direct: direct, session: session, version: version, keyspace: keyspace, accounts: map[string]*account{}}
-	for _, step := range steps {
+	for _, step := range steps(app.release()) {
 		step(app)
 	}
 	disagreements := app.disagreementsWithTheServer()
@@ -121,6 +121,13 @@ func connect(host, port string, version int, keyspace string) *gocql.Session {
 	session, err := cluster.CreateSession()
 	check(err)
 	return session
+}
+
+// release is that of the server.
+func (app *application) release() string {
+	var release string
+	check(app.direct.Query("SELECT release_version FROM system.local").Scan(&release))
+	return release
 }
 
 func (app *application) define(statements ...string) {
