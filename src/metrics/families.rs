@@ -45,7 +45,7 @@ pub const FAMILIES: &[Family] = &[
     counter("cqlens_requests_system", "Requests on system keyspaces, which drivers and tools send on their own.", |all, out| {
         out.count(all.traffic.coverage.system_requests)
     }),
-    counter("cqlens_statements_unparsed", "Statements that the CQL parser did not understand.", |all, out| {
+    counter("cqlens_statements_unparsed", "Statements that the CQL parser did not understand and the server did not refuse.", |all, out| {
         out.count(all.traffic.coverage.unparsed)
     }),
     counter(

@@ -88,7 +88,7 @@ fn windows(snapshot: &Snapshot) -> Columns {
     });
     count(
         "unparsed",
-        "Statements that the CQL parser did not understand",
+        "Statements that the CQL parser did not understand and the server did not refuse",
         |window| window.coverage.unparsed,
     );
     count(

@@ -68,7 +68,7 @@ pub struct Coverage {
     /// What had to be evicted, or was not kept, because its part of the memory was full, by the part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "meter::map")]
     pub evicted: BTreeMap<String, u64>,
-    /// Statements that the CQL parser did not understand.
+    /// Statements that the CQL parser did not understand and the server did not refuse.
     pub unparsed: u64,
     /// Exchanges on system keyspaces, sent by drivers and tools; counted separately from everything else.
     pub system_requests: u64,

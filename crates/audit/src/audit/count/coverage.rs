@@ -7,7 +7,13 @@ use cqlens_window::Coverage;
 /// Counts an execution among those whose partitions are known, or are not.
 pub(crate) fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution) {
     let analysis = &execution.analysis;
-    coverage.unparsed += u64::from(analysis.unparsed);
+    if analysis.unparsed {
+        // The server may not have understood it either, such as what only a later version reads.
+        match exchange.refused {
+            true => coverage.refused += 1,
+            false => coverage.unparsed += 1,
+        }
+    }
     if analysis.head.system {
         coverage.system_requests += 1;
         return;
