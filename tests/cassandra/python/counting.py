@@ -190,7 +190,7 @@ def touched(statement, events):
 def accords_keys(event):
     """The partitions that Accord is asked to order a transaction on: tokens, by table."""
     asked = re.fullmatch(r"(?:Local PreAccept|GetEphemeralReadDeps) for \[\[.*?\]\] and (.*)", event)
-    tables = re.findall(r"tid:\d+:\[(.*?)\]", asked[1]) if asked else []
+    tables = re.findall(r"tid:[0-9a-f]+:\[(.*?)\]", asked[1]) if asked else []
     return sum(len(tokens.split(",")) for tokens in tables)
 
 
