@@ -6,6 +6,7 @@ mod exit_codes;
 mod formats;
 mod hostile;
 mod inputs;
+mod migrations;
 mod sarif_schema;
 mod versions;
 

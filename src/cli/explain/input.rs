@@ -1,5 +1,6 @@
 //! What is to be explained: files, the files of folders, standard input; and texts that say of each line where it is from.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,19 +11,23 @@ use cqlens_proxy::files::{self, Limit};
 use cqlens_rehearse::recording::is_recording;
 
 use super::source::SourceText;
-use super::{order, recorded};
+use super::{applied, order, recorded};
 
 /// How standard input is called.
 pub(super) const STANDARD_INPUT: &str = "<stdin>";
 
 /// The files to read in their order; `None` is standard input, also where none is named. Folders stand for the `.cql` files
-/// in them.
+/// in them. A file that takes back a migration is left out if the migration is named, too: a shell lists both.
 pub(super) fn expanded(files: &[PathBuf]) -> Vec<anyhow::Result<Option<PathBuf>>> {
     if files.is_empty() {
         return vec![Ok(None)];
     }
     let mut all = Vec::new();
+    let is_named = |applied: &Path| files.iter().any(|file| file == applied);
     for file in files {
+        if order::applied_by(file).is_some_and(|applied| is_named(&applied)) {
+            continue;
+        }
         if file == Path::new("-") {
             all.push(Ok(None));
         } else if file.is_dir() && !is_recording(file) {
@@ -39,7 +44,7 @@ pub(super) fn expanded(files: &[PathBuf]) -> Vec<anyhow::Result<Option<PathBuf>>
 
 /// The `.cql` files of a folder, in the order in which they are applied.
 fn folder(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let (mut found, mut of_sql) = (Vec::new(), Vec::new());
     let mut folders = vec![(root.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         let cannot_read = || format!("cannot read the folder {}", folder.display());
@@ -52,20 +57,41 @@ fn folder(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 if !is_hidden && depth < MAX_DEPTH {
                     folders.push((path, depth + 1));
                 }
-            } else if path.extension().is_some_and(|extension| extension == "cql") && !order::is_undo(&path) {
+            } else if path.extension().is_some_and(|extension| extension == "cql") {
                 found.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "sql") {
+                of_sql.push(path);
             }
-            if found.len() + folders.len() > MAX_FILES {
+            if found.len() + of_sql.len() + folders.len() > MAX_FILES {
                 bail!("{} has more than {MAX_FILES} files", root.display());
             }
         }
     }
     if found.is_empty() {
+        found.extend(of_sql.into_iter().filter(|path| is_liquibase(path)));
+    }
+    if found.is_empty() {
         bail!("there is no .cql file in {}", root.display());
+    }
+    let all: BTreeSet<_> = found.iter().cloned().collect();
+    found.retain(|file| !order::is_undo(file, |applied| all.contains(applied)));
+    if found.iter().any(|file| !order::is_of_shortcut(file)) {
+        found.retain(|file| !order::is_of_shortcut(file));
     }
     order::sort(&mut found);
     Ok(found)
 }
+
+/// Whether a file begins as a changelog of Liquibase, which wants it to be called `.sql`.
+fn is_liquibase(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| file.take(BEGIN_READ).read_to_end(&mut begin));
+    read.is_ok() && applied::is_liquibase(&String::from_utf8_lossy(&begin))
+}
+
+/// Bytes in which a changelog says that it is one.
+const BEGIN_READ: u64 = 4096;
 
 /// Folders in folders; source trees have a dozen.
 const MAX_DEPTH: usize = 64;

@@ -5,6 +5,7 @@
 //! wrong is answered as such, and the next one is read.
 
 mod answer;
+mod applied;
 mod definitions;
 mod draw;
 mod fields;
@@ -93,7 +94,7 @@ const AS_A_LINTER: &str = "Examples:
       cqlens explain --schema schema.cql --fail-on medium queries/*.cql
       cqlens explain --keyspace shop --fail-on medium migrations/
 
-Files in a folder are read in the order of Flyway, cassandra-migration or cqlmigrate. CREATE, ALTER and DROP apply to the statements \
+Files in a folder are read in the order of migration tools, without those that take a migration back. CREATE, ALTER and DROP apply to the statements \
 after them, in later files too, and the final definitions are judged, including those of --schema (not with --json, which processes \
 records). Each statement is judged as if it ran once: by its shape, because only traffic shows how often it runs (cqlens proxy). \
 cqlens rules lists the rules.
@@ -233,7 +234,7 @@ fn sources(path: Option<&Path>, located: bool) -> anyhow::Result<Vec<Rc<SourceTe
     let name = input::name(path);
     match located {
         true => input::located(&text).with_context(|| format!("cannot read {name}")),
-        false => Ok(vec![Rc::new(SourceText::new(&name, &text))]),
+        false => Ok(applied::parts(&name, &text)),
     }
 }
 

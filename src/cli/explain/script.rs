@@ -25,7 +25,7 @@ use cqlens_cql::{
 use cqlens_report::text;
 
 /// Explains scripts, one after the other: definitions count for what follows them, in later scripts too; a `USE` counts up
-/// to the end of its script.
+/// to the end of its file.
 pub(super) struct ScriptExplainer<'s, W> {
     judge: &'s Judge<'s>,
     /// That of names without one, until a USE says another.
@@ -66,7 +66,9 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
 
     /// Explains every statement of a script. Those that define something are passed over where they are `in_force` already.
     pub(super) fn explain(&mut self, source: &Rc<SourceText>, in_force: bool) -> io::Result<()> {
-        self.keyspace.clone_from(&self.default_keyspace);
+        if !source.goes_on {
+            self.keyspace.clone_from(&self.default_keyspace);
+        }
         self.printer.input(&source.name)?;
         for (span, part) in syntax::script(&source.text) {
             let place = source.statement(span);

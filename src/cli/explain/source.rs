@@ -12,6 +12,8 @@ pub(super) struct SourceText {
     pub(super) name: Rc<str>,
     /// Without a byte order mark.
     pub(super) text: String,
+    /// Whether a USE in the part before it still applies.
+    pub(super) goes_on: bool,
     /// An offset and its position, from which later ones are counted.
     counted: Cell<(usize, Position)>,
 }
@@ -52,7 +54,16 @@ impl SourceText {
         Self {
             name: name.into(),
             text: text.to_owned(),
+            goes_on: false,
             counted: Cell::new((0, Position { line, column: 1 })),
+        }
+    }
+
+    /// The same, as a part that follows another one of its file.
+    pub(super) fn going_on(self) -> Self {
+        Self {
+            goes_on: true,
+            ..self
         }
     }
 
