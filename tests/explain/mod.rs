@@ -8,6 +8,7 @@ mod hostile;
 mod inputs;
 mod migrations;
 mod sarif_schema;
+mod schemas;
 mod versions;
 
 use std::fs;

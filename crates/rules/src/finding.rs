@@ -37,6 +37,8 @@ pub struct Finding {
     /// What tells it from other findings of its rule on its table (or on none): a template's fingerprint, a
     /// column, an application. It does not change from one report to the next.
     pub subject: Option<String>,
+    /// The part of the table's definition that it speaks of; none for its columns and key, or for all of it.
+    pub part: Option<DefinitionPart>,
     /// The patterns that it speaks of, the most expensive first.
     pub patterns: Vec<PatternId>,
     /// The fact in one sentence, with the table and the number that matters most. Names and CQL stand in
@@ -73,6 +75,17 @@ pub struct Finding {
     pub(super) impact: Option<Impact<'static>>,
 }
 
+/// What a statement of its own can define or set of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefinitionPart {
+    /// An index, by its name.
+    Index(String),
+    /// A view of the table, by its name.
+    View(String),
+    /// An option, such as `gc_grace_seconds`.
+    Option(&'static str),
+}
+
 impl Finding {
     /// A finding on `pattern`, with the rule's general advice and the evidence that belongs to every pattern.
     pub fn on(
@@ -88,6 +101,7 @@ impl Finding {
             keyspace: pattern.head.keyspace.clone(),
             table: pattern.head.table.clone(),
             subject: Some(id.to_string()),
+            part: None,
             patterns: vec![id],
             title: about.summary.to_owned(),
             evidence: common_evidence(pattern, context),
@@ -142,6 +156,7 @@ impl Finding {
             table: same(|pattern| &pattern.head.table).filter(|_| keyspace.is_some()),
             keyspace,
             subject: None,
+            part: None,
             patterns: patterns.iter().map(|&(id, _)| id).collect(),
             title: about.summary.to_owned(),
             evidence,
@@ -184,6 +199,13 @@ impl Finding {
     /// The same, told from others of its rule on its table by this: a column, an application.
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
+        self
+    }
+
+    /// The same, of this part of the table's definition.
+    #[must_use]
+    pub fn of_part(mut self, part: DefinitionPart) -> Self {
+        self.part = Some(part);
         self
     }
 

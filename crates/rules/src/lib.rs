@@ -63,7 +63,7 @@ pub use evidence::{
 };
 pub use example::Example;
 use example::Rewrite;
-pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
+pub use finding::{BlindSpot, DefinitionPart, Evidence, Finding, Findings, Judgement};
 pub use partition_growth::{GrowthPoint, PartitionGrowth};
 pub use problem::{Problem, StableId, problems};
 pub use quantity::{Quantity, Unit};

@@ -1,15 +1,16 @@
 //! The schema that the inputs make: that of `--schema`, and what statements have changed of it so far. What the rules find
 //! in its definitions is said where these stand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use cqlens_cql::schema::{Keyspace, Schema, SchemaError, SchemaErrorKind, TableName, is_system};
 use cqlens_cql::syntax::ast::{Body, Dropped, QualifiedName, Statement};
-use cqlens_cql::syntax::{self};
+use cqlens_cql::syntax::{self, DefinitionTarget, ParseError};
 
 use super::lint::Judge;
 use super::remark::Remark;
+use super::sites::DefinitionSites;
 use super::source::{PlacedStatement, SourceText};
 use cqlens_rules::Finding;
 
@@ -23,10 +24,19 @@ pub(super) struct Definitions {
     created: BTreeSet<String>,
     /// Keyspaces that the inputs only name. What else they have is not known.
     assumed: BTreeSet<String>,
-    places: DefinitionSites,
+    undefined: Undefined,
+    sites: DefinitionSites,
     /// What the rules found in `--schema`, and where that is.
     found_before: BTreeSet<FindingKey>,
-    places_before: DefinitionSites,
+    sites_before: DefinitionSites,
+}
+
+/// What definitions would have defined or altered that are not understood, or not accepted: nothing is known of it.
+#[derive(Default)]
+struct Undefined {
+    keyspaces: BTreeSet<String>,
+    /// Tables, views and types.
+    objects: BTreeSet<TableName>,
 }
 
 /// What became of a definition.
@@ -34,27 +44,55 @@ pub(super) enum Applied {
     /// It is in force.
     Done,
     /// What it changes is not known.
-    Unjudged,
+    Unjudged(SchemaError),
     /// Cassandra would refuse it.
     Refused(SchemaError),
     /// The statement defines nothing.
     NoDefinition,
 }
 
+/// A statement of `--schema` that is left out.
+pub(super) struct LeftOut {
+    pub(super) place: PlacedStatement,
+    pub(super) error: SchemaError,
+}
+
 type FindingKey = (&'static str, Option<String>, Option<String>, Option<String>);
 
 impl Definitions {
-    /// Those of `--schema`, whose text is `source`.
-    pub(super) fn of_schema(schema: Schema, source: &Rc<SourceText>, judge: &Judge<'_>) -> Self {
-        let judged = judge.definitions(&schema);
-        let all = judged.open.iter().chain(&judged.accepted);
-        Self {
-            found_before: all.map(key).collect(),
-            places_before: DefinitionSites::of(source),
-            schema,
-            is_complete: true,
-            ..Self::default()
+    /// Those of `--schema`, whose text is `source`; names without a keyspace are `keyspace`'s. What is not understood is
+    /// left out.
+    pub(super) fn of_schema(
+        source: &Rc<SourceText>,
+        keyspace: Option<&str>,
+        judge: &Judge<'_>,
+    ) -> (Self, Vec<LeftOut>) {
+        let mut definitions = Self::default();
+        let mut left_out = Vec::new();
+        let mut keyspace = keyspace.map(ToOwned::to_owned);
+        for (span, statement) in syntax::statements(&source.text) {
+            let place = source.statement(span);
+            let applied = match &statement {
+                Err(error) => definitions.not_understood(error, keyspace.as_deref(), &place),
+                Ok(Statement {
+                    body: Body::Use(using),
+                    ..
+                }) => {
+                    keyspace = Some(using.keyspace.as_str().to_owned());
+                    Applied::Done
+                }
+                Ok(statement) => definitions.apply(statement, keyspace.as_deref(), &place),
+            };
+            if let Applied::Unjudged(error) | Applied::Refused(error) = applied {
+                left_out.push(LeftOut { place, error });
+            }
         }
+        let judged = judge.definitions(&definitions.schema);
+        let all = judged.open.iter().chain(&judged.accepted);
+        definitions.found_before = all.map(key).collect();
+        definitions.sites_before = std::mem::take(&mut definitions.sites);
+        definitions.is_complete = true;
+        (definitions, left_out)
     }
 
     /// The same where the cluster may have more than is known of it.
@@ -67,7 +105,59 @@ impl Definitions {
 
     /// Whether what is not found in that keyspace does not exist; else it may be defined elsewhere.
     pub(super) fn knows_all_of(&self, keyspace: Option<&str>) -> bool {
-        self.is_complete || keyspace.is_some_and(|name| self.created.contains(name) || is_system(name))
+        let is_undefined = |name: &str| self.undefined.keyspaces.contains(name);
+        match keyspace {
+            None => self.is_complete,
+            Some(name) if is_system(name) => true,
+            Some(name) => (self.is_complete || self.created.contains(name)) && !is_undefined(name),
+        }
+    }
+
+    /// Whether a definition of that table was not understood, or not accepted: what Cassandra would refuse is not known.
+    pub(super) fn is_undefined(&self, keyspace: Option<&str>, table: &str) -> bool {
+        keyspace.is_some_and(|keyspace| {
+            self.undefined.objects.contains(&TableName {
+                keyspace: keyspace.to_owned(),
+                table: table.to_owned(),
+            })
+        })
+    }
+
+    /// Takes note of a definition that is no CQL, or that the server does not read.
+    pub(super) fn leave_out(&mut self, keyspace: Option<&str>, place: &PlacedStatement) {
+        match (DefinitionTarget::of(place.text()), keyspace) {
+            (Some(DefinitionTarget::Keyspace(name)), _) => {
+                self.undefined.keyspaces.insert(name);
+            }
+            (
+                Some(DefinitionTarget::Object {
+                    keyspace: Some(keyspace),
+                    name,
+                }),
+                _,
+            ) => self.undefine(keyspace, name),
+            (Some(DefinitionTarget::Object { keyspace: None, name }), Some(keyspace)) => {
+                self.undefine(keyspace.to_owned(), name);
+            }
+            _ => {}
+        }
+    }
+
+    fn undefine(&mut self, keyspace: String, table: String) {
+        self.undefined.objects.insert(TableName { keyspace, table });
+    }
+
+    fn not_understood(
+        &mut self,
+        error: &ParseError,
+        keyspace: Option<&str>,
+        place: &PlacedStatement,
+    ) -> Applied {
+        self.leave_out(keyspace, place);
+        Applied::Refused(SchemaError {
+            kind: SchemaErrorKind::Syntax(error.clone()),
+            span: error.span,
+        })
     }
 
     /// Takes over a definition; names without a keyspace are `keyspace`'s.
@@ -77,7 +167,6 @@ impl Definitions {
         keyspace: Option<&str>,
         place: &PlacedStatement,
     ) -> Applied {
-        let defined = Defined::by(statement, keyspace);
         let outcome = match self.schema.apply(statement, keyspace) {
             Err(error) => self.apply_assuming(statement, keyspace, error),
             Ok(()) => Ok(()),
@@ -85,14 +174,24 @@ impl Definitions {
         match outcome {
             Ok(()) => {
                 if let Body::CreateKeyspace(create) = &statement.body {
-                    self.created.insert(create.name.as_str().to_owned());
+                    let name = create.name.as_str();
+                    self.undefined.keyspaces.remove(name);
+                    self.created.insert(name.to_owned());
                 }
-                for defined in defined {
-                    self.places.insert(defined, place.clone());
+                if let Some(name) = defined_anew(statement, keyspace) {
+                    self.undefined.objects.remove(&name);
                 }
+                self.sites.note(statement, keyspace, &self.schema, place);
                 Applied::Done
             }
-            Err(error) => self.refused(error, keyspace_of(statement, keyspace)),
+            Err(error) => {
+                let is_there = matches!(error.kind, SchemaErrorKind::AlreadyExists(_));
+                let applied = self.refused(error, keyspace_of(statement, keyspace));
+                if !is_there && !matches!(applied, Applied::NoDefinition) {
+                    self.leave_out(keyspace, place);
+                }
+                applied
+            }
         }
     }
 
@@ -104,7 +203,9 @@ impl Definitions {
         error: SchemaError,
     ) -> Result<(), SchemaError> {
         match error.kind {
-            SchemaErrorKind::KeyspaceUnknown(name) if !self.is_complete => {
+            SchemaErrorKind::KeyspaceUnknown(name)
+                if !self.is_complete || self.undefined.keyspaces.contains(&name) =>
+            {
                 let assumed = Keyspace {
                     name: name.clone(),
                     ..Keyspace::default()
@@ -131,14 +232,19 @@ impl Definitions {
     fn refused(&self, error: SchemaError, keyspace: Option<&str>) -> Applied {
         match &error.kind {
             SchemaErrorKind::NotADefinition(_) => Applied::NoDefinition,
-            SchemaErrorKind::NoKeyspace if !self.is_complete => Applied::Unjudged,
+            SchemaErrorKind::NoKeyspace if !self.is_complete => Applied::Unjudged(error),
             SchemaErrorKind::KeyspaceUnknown(_)
             | SchemaErrorKind::TableUnknown(_)
             | SchemaErrorKind::TypeUnknown(_)
             | SchemaErrorKind::IndexUnknown(_)
                 if !self.knows_all_of(keyspace) =>
             {
-                Applied::Unjudged
+                Applied::Unjudged(error)
+            }
+            SchemaErrorKind::TableUnknown(name) | SchemaErrorKind::TypeUnknown(name)
+                if self.is_undefined(keyspace, name) =>
+            {
+                Applied::Unjudged(error)
             }
             _ => Applied::Refused(error),
         }
@@ -149,12 +255,12 @@ impl Definitions {
     pub(super) fn findings(&self, judge: &Judge<'_>) -> JudgedDefinitions {
         let judged = judge.definitions(&self.schema);
         let placed = |finding: Finding| {
-            let (new, before) = (&self.places, &self.places_before);
+            let (new, before) = (&self.sites, &self.sites_before);
             let place = match self.found_before.contains(&key(&finding)) {
                 true => before.of_finding(&finding),
                 false => new.of_finding(&finding).or_else(|| before.of_finding(&finding)),
             };
-            let place = place.or(new.first.as_ref()).or(before.first.as_ref())?;
+            let place = place.or(new.first()).or(before.first())?;
             Some((finding, place.clone()))
         };
         JudgedDefinitions {
@@ -180,33 +286,20 @@ fn key(finding: &Finding) -> FindingKey {
     (finding.rule, finding.keyspace, finding.table, finding.subject)
 }
 
-/// What a statement defines or alters, in the eyes of the rules.
-enum Defined {
-    Keyspace(String),
-    Table(TableName),
-}
-
-impl Defined {
-    /// All of it: what a view costs is a finding on its base.
-    fn by(statement: &Statement<'_>, keyspace: Option<&str>) -> Vec<Self> {
-        let tables = match &statement.body {
-            Body::CreateKeyspace(create) => return vec![Self::Keyspace(create.name.as_str().to_owned())],
-            Body::AlterKeyspace(alter) => return vec![Self::Keyspace(alter.name.as_str().to_owned())],
-            Body::CreateTable(create) => vec![&create.table],
-            Body::AlterTable(alter) => vec![&alter.table],
-            Body::CreateIndex(create) => vec![&create.table],
-            Body::CreateView(create) => vec![&create.view, &create.base],
-            Body::AlterView(alter) => vec![&alter.view],
-            _ => Vec::new(),
-        };
-        let named = tables.into_iter().filter_map(|table| {
-            Some(Self::Table(TableName {
-                keyspace: table.keyspace_or(keyspace)?.to_owned(),
-                table: table.name.as_str().to_owned(),
-            }))
-        });
-        named.collect()
-    }
+/// What a statement defines or drops as a whole, so that all of it is known again.
+fn defined_anew(statement: &Statement<'_>, keyspace: Option<&str>) -> Option<TableName> {
+    let name = match &statement.body {
+        Body::CreateTable(create) => &create.table,
+        Body::CopyTable(copy) => &copy.table,
+        Body::CreateType(create) => &create.name,
+        Body::CreateView(create) => &create.view,
+        Body::Drop(drop) if drop.dropped != Dropped::Index => &drop.name,
+        _ => return None,
+    };
+    Some(TableName {
+        keyspace: name.keyspace_or(keyspace)?.to_owned(),
+        table: name.name.as_str().to_owned(),
+    })
 }
 
 /// The keyspace of what a statement defines, alters or drops.
@@ -225,54 +318,5 @@ fn keyspace_of<'s>(statement: &'s Statement<'_>, keyspace: Option<&'s str>) -> O
         Body::CreateView(create) => of(&create.view),
         Body::AlterView(alter) => of(&alter.view),
         _ => keyspace,
-    }
-}
-
-/// Where things are defined, or altered last.
-#[derive(Default)]
-struct DefinitionSites {
-    keyspaces: BTreeMap<String, PlacedStatement>,
-    tables: BTreeMap<TableName, PlacedStatement>,
-    first: Option<PlacedStatement>,
-}
-
-impl DefinitionSites {
-    fn of(source: &Rc<SourceText>) -> Self {
-        let mut places = Self::default();
-        let mut used: Option<String> = None;
-        for (span, statement) in syntax::statements(&source.text) {
-            let Ok(statement) = statement else { continue };
-            if let Body::Use(using) = &statement.body {
-                used = Some(using.keyspace.as_str().to_owned());
-            }
-            let place = source.statement(span);
-            for defined in Defined::by(&statement, used.as_deref()) {
-                places.insert(defined, place.clone());
-            }
-        }
-        places
-    }
-
-    fn insert(&mut self, defined: Defined, place: PlacedStatement) {
-        self.first.get_or_insert_with(|| place.clone());
-        match defined {
-            Defined::Keyspace(name) => drop(self.keyspaces.insert(name, place)),
-            Defined::Table(name) => drop(self.tables.insert(name, place)),
-        }
-    }
-
-    /// The definition that a finding speaks of, if it is one of them.
-    fn of_finding(&self, finding: &Finding) -> Option<&PlacedStatement> {
-        let keyspace = finding.keyspace.as_ref();
-        let table = keyspace
-            .zip(finding.table.as_ref())
-            .and_then(|(keyspace, table)| {
-                self.tables.get(&TableName {
-                    keyspace: keyspace.clone(),
-                    table: table.clone(),
-                })
-            });
-        let keyspace = keyspace.and_then(|name| self.keyspaces.get(name));
-        table.or(keyspace)
     }
 }

@@ -104,6 +104,8 @@ pub(super) struct LintOutcome {
     pub(super) statements: usize,
     /// Those of them that most rules had nothing to go by: without a schema their tables are not known.
     pub(super) unjudged: usize,
+    /// Those of them whose tables have definitions that are not understood.
+    pub(super) undefined: usize,
     /// Those of them that do not even say in which keyspace that would be.
     pub(super) without_keyspace: usize,
 }
@@ -119,6 +121,7 @@ impl LintOutcome {
         self.accepted += other.accepted;
         self.statements += other.statements;
         self.unjudged += other.unjudged;
+        self.undefined += other.undefined;
         self.without_keyspace += other.without_keyspace;
     }
 

@@ -20,6 +20,7 @@ mod properties;
 mod recorded;
 mod remark;
 mod script;
+mod sites;
 mod source;
 mod touched;
 mod transaction;
@@ -152,6 +153,9 @@ impl Args {
 fn unjudged(outcome: &LintOutcome) -> String {
     let statements = number::plural(outcome.statements as u64, "statement", "statements");
     let why = match outcome.without_keyspace {
+        0 if outcome.undefined > 0 => {
+            "definitions of their tables are not understood: correct these, or give --allow-unjudged"
+        }
         0 => "their tables are not known without a schema: give --schema, or --allow-unjudged",
         _ => "their keyspace is not given: use --keyspace, or --allow-unjudged",
     };
@@ -160,7 +164,6 @@ fn unjudged(outcome: &LintOutcome) -> String {
 
 /// What is known of tables before any input.
 struct KnownSchema {
-    schema: Schema,
     text: String,
     /// The file that it was read from.
     path: PathBuf,
@@ -171,18 +174,37 @@ struct KnownSchema {
 /// The schema of `--schema`, else that of the first recording that has one: the cluster's, as it was when the recording
 /// ended, or what the traffic has shown of it.
 fn known_schema(args: &Args) -> anyhow::Result<Option<KnownSchema>> {
-    let known = |(schema, text), path: &Path, may_lack_some| KnownSchema {
-        schema,
-        text,
-        path: path.to_owned(),
-        may_lack_some,
-    };
     if let Some(path) = &args.schema {
-        return Ok(Some(known(schema_file::read_with_text(path)?, path, false)));
+        return Ok(Some(KnownSchema {
+            text: schema_file::text(path)?,
+            path: path.clone(),
+            may_lack_some: false,
+        }));
     }
     let recordings = args.files.iter().filter(|path| is_recording(path));
     let mut schemas = recordings.filter_map(|path| recorded::schema(path));
-    Ok(schemas.next().map(|(path, read)| known(read, &path, true)))
+    Ok(schemas.next().map(|(path, text)| KnownSchema {
+        text,
+        path,
+        may_lack_some: true,
+    }))
+}
+
+impl KnownSchema {
+    /// What it defines. Statements that are not understood are left out, with a warning.
+    fn definitions(self, args: &Args, judge: &Judge<'_>) -> anyhow::Result<Definitions> {
+        let source = Rc::new(SourceText::new(&input::name(Some(&self.path)), &self.text));
+        let (definitions, left_out) = Definitions::of_schema(&source, args.keyspace.as_deref(), judge);
+        let mistakes = left_out.iter().map(|left_out| schema_file::Mistake {
+            place: left_out.place.part(left_out.error.span).start.into(),
+            error: &left_out.error,
+        });
+        schema_file::warn_of(&self.path, mistakes, &definitions.schema)?;
+        Ok(match self.may_lack_some {
+            true => definitions.may_lack_some(),
+            false => definitions,
+        })
+    }
 }
 
 fn explain_scripts<W: Write>(
@@ -191,14 +213,10 @@ fn explain_scripts<W: Write>(
     judge: &Judge<'_>,
     printer: Printer<W>,
 ) -> anyhow::Result<LintOutcome> {
-    let definitions = schema.map_or_else(Definitions::default, |known| {
-        let source = Rc::new(SourceText::new(&input::name(Some(&known.path)), &known.text));
-        let definitions = Definitions::of_schema(known.schema, &source, judge);
-        match known.may_lack_some {
-            true => definitions.may_lack_some(),
-            false => definitions,
-        }
-    });
+    let definitions = match schema {
+        Some(known) => known.definitions(args, judge)?,
+        None => Definitions::default(),
+    };
     let mut script = ScriptExplainer::new(judge, args.keyspace.as_deref(), definitions, printer);
     let mut unread = 0;
     for path in input::expanded(&args.files) {
@@ -254,7 +272,10 @@ fn explain_records<W: Write>(
     mut printer: Printer<W>,
 ) -> anyhow::Result<LintOutcome> {
     let has_schema = known.as_ref().is_some_and(|known| !known.may_lack_some);
-    let schema = known.map(|known| known.schema).unwrap_or_default();
+    let schema = match known {
+        Some(known) => known.definitions(args, judge)?.schema,
+        None => Schema::default(),
+    };
     let context = answer::Context {
         judge,
         keyspace: args.keyspace.as_deref(),

@@ -105,7 +105,7 @@ fn tables(schema: &Schema, keyspace: &str, name: &str) -> Option<String> {
 }
 
 /// The tables that a statement names.
-fn tables_of<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'text>> {
+pub(super) fn tables_of<'s, 'text>(statement: &'s Statement<'text>) -> Vec<&'s QualifiedName<'text>> {
     match &statement.body {
         Body::Select(select) => vec![&select.table],
         Body::Insert(insert) => vec![&insert.table],

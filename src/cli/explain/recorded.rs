@@ -58,13 +58,13 @@ fn script(statements: &[Statement]) -> String {
     script
 }
 
-/// The schema of the latest snapshot of a recording that has one, with its file and its text.
-pub(super) fn schema(recording: &Path) -> Option<(PathBuf, (Schema, String))> {
+/// The schema of the latest snapshot of a recording that has one: its file and its text.
+pub(super) fn schema(recording: &Path) -> Option<(PathBuf, String)> {
     let paths = snapshots_in(&recording.join(SNAPSHOTS)).ok()?;
     let mut schemas = paths.into_iter().rev().take(MOST_LOOKED_AT).filter_map(|path| {
         let text = Snapshot::read(files::open(&path).ok()?).ok()?.schema;
         let (schema, _) = Schema::read_cql(&text);
-        (!schema.keyspaces.is_empty()).then_some((path, (schema, text)))
+        (!schema.keyspaces.is_empty()).then_some((path, text))
     });
     schemas.next()
 }
@@ -182,7 +182,8 @@ mod tests {
         let pipe = folder.join("2.cqlens.json");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        let (path, (schema, _)) = schema(recording.path()).unwrap();
+        let (path, schema) = schema(recording.path()).unwrap();
+        let (schema, _) = Schema::read_cql(&schema);
         assert!(path.ends_with("1.cqlens.json"));
         assert!(schema.keyspaces.contains_key("shop"));
     }

@@ -100,6 +100,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     }
 
     fn unparsed(&mut self, error: &ParseError, place: &PlacedStatement) -> io::Result<()> {
+        self.definitions.leave_out(self.keyspace.as_deref(), place);
         let hint = nearest::for_parse_error(error, &place.source.text, place.place.span);
         self.say(Remark::from_parse_error(error).hint(hint), place)
     }
@@ -107,6 +108,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     fn statement(&mut self, statement: &Statement<'_>, place: &PlacedStatement) -> io::Result<()> {
         if let Some(error) = extension_error(statement, self.judge.server) {
             let span = statement.extension.as_ref().map(|extension| extension.span);
+            self.definitions.leave_out(self.keyspace.as_deref(), place);
             return self.say(Remark::from_extension(error, span), place);
         }
         if let Body::Use(using) = &statement.body {
@@ -120,7 +122,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
                 self.outcome.statements += 1;
                 Ok(())
             }
-            Applied::Unjudged => {
+            Applied::Unjudged(_) => {
                 self.count_unjudged(keyspace.is_none());
                 self.printer.passed_over(
                     place,
@@ -156,9 +158,12 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
         let values = statement.bind_markers.is_empty().then_some(&Values::NONE);
         self.keys.clear();
         let keyspace = plan.facts().keyspace.as_deref();
+        let is_undefined = self.is_undefined(statement);
         match plan.execute(values, &mut self.keys) {
             // What is not known may be defined elsewhere, which says nothing of the statement.
-            Err(refusal) if self.definitions.knows_all_of(keyspace) || !says_nothing(&refusal) => {
+            Err(refusal)
+                if !is_undefined && (self.definitions.knows_all_of(keyspace) || !says_nothing(&refusal)) =>
+            {
                 let schema = &self.definitions.schema;
                 let hint = nearest::for_refusal(&refusal, statement, plan.facts(), schema);
                 self.outcome.statements += 1;
@@ -170,10 +175,21 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
                     true => self.count_unjudged(keyspace.is_none()),
                     false => self.outcome.statements += 1,
                 }
+                self.outcome.undefined += usize::from(is_undefined && is_unjudged(&footprint));
                 self.describe(statement, place, &plan, &footprint)?;
                 self.judge(statement, place, plan, &footprint)
             }
         }
+    }
+
+    /// Whether a table of the statement has a definition that is not understood.
+    fn is_undefined(&self, statement: &Statement<'_>) -> bool {
+        let keyspace = self.keyspace.as_deref();
+        let tables = nearest::tables_of(statement).into_iter();
+        tables.into_iter().any(|table| {
+            let name = table.name.as_str();
+            self.definitions.is_undefined(table.keyspace_or(keyspace), name)
+        })
     }
 
     fn say(&mut self, remark: Remark, place: &PlacedStatement) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::cli::schema_file::Place;
 use cqlens_cql::syntax::Span;
 
 /// A text to explain. It may be a part of a file.
@@ -23,6 +24,12 @@ pub(super) struct SourceText {
 pub(super) struct Position {
     pub(super) line: usize,
     pub(super) column: usize,
+}
+
+impl From<Position> for Place {
+    fn from(Position { line, column }: Position) -> Self {
+        Self { line, column }
+    }
 }
 
 /// A part of a text.

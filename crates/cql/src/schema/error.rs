@@ -42,7 +42,7 @@ impl SchemaErrors {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaErrorKind {
     /// The text is not CQL.
-    #[error("{0}")]
+    #[error("{}", .0.sentence())]
     Syntax(ParseError),
     /// Neither the name nor a `USE` before it says which keyspace.
     #[error("no keyspace is named or in use")]

@@ -2,7 +2,13 @@
 
 /// The command that `text` begins with, in upper case, and the bytes that it takes up: up to a semicolon or the end of the
 /// line, whichever comes first, without either. `COPY` may have several lines.
+///
+/// A warning that `cqlsh` writes to standard output before what it was asked for (`cqlshmain.py`) is one as well.
 pub(super) fn command(text: &str) -> Option<(&'static str, u32)> {
+    if text.starts_with(WARNING) {
+        let line = text.lines().next().unwrap_or_default();
+        return Some(("WARNING", u32::try_from(line.len()).ok()?));
+    }
     let end = text
         .find(|letter: char| !letter.is_ascii_alphabetic())
         .unwrap_or(text.len());
@@ -24,6 +30,9 @@ pub(super) fn command(text: &str) -> Option<(&'static str, u32)> {
     let length = u32::try_from(text[..end_of_command(text)].trim_end().len()).ok()?;
     Some((*command, length))
 }
+
+/// `WARNING: cqlsh was built against 5.0.0, but this server is 5.0.6.  All features may not work!`
+const WARNING: &str = "WARNING: cqlsh was built against ";
 
 /// Those of Cassandra 2.1 to 5.0. `DESCRIBE` is one although newer servers answer it: it defines nothing and reads no table.
 const COMMANDS: &[&str] = &[
@@ -82,6 +91,16 @@ mod tests {
         for none in ["", "SERIAL x", "SHOWN", "COPY_2 x", "COPY1", "SELECT 1", "é"] {
             assert_eq!(command(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn the_warning_of_another_version_takes_its_line() {
+        let warning =
+            "WARNING: cqlsh was built against 5.0.0, but this server is 5.0.6.  All features may not work!";
+        let text = format!("{warning}\n\nCREATE KEYSPACE a");
+        assert_eq!(command(&text), Some(("WARNING", 89)));
+        assert_eq!(text[89..], *"\n\nCREATE KEYSPACE a");
+        assert_eq!(command("WARNING: the disk is full"), None);
     }
 
     #[test]

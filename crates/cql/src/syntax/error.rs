@@ -19,6 +19,14 @@ pub struct ParseError {
     pub expected: Vec<Expected>,
 }
 
+impl ParseError {
+    /// What is wrong and what would have been right, for those who say the place themselves.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{}{}", self.kind, Listed(&self.expected))
+    }
+}
+
 /// What is wrong with a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ParseErrorKind {

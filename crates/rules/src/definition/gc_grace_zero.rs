@@ -1,7 +1,7 @@
 //! Tables whose tombstones may go before all replicas have them.
 
 use super::{About, Findings, GROUP, Rule, Severity, in_cql};
-use crate::{Context, Finding};
+use crate::{Context, DefinitionPart, Finding};
 
 pub(crate) struct GcGraceZero;
 
@@ -29,6 +29,7 @@ impl Rule for GcGraceZero {
             let set = format!("ALTER TABLE {} WITH gc_grace_seconds = 864000;", in_cql(&name));
             let finding = Finding::on_definition(&ABOUT, severity, context)
                 .of_table(&name)
+                .of_part(DefinitionPart::Option("gc_grace_seconds"))
                 .title(format!("`{name}` has `gc_grace_seconds` 0: {what}"))
                 .first("default_time_to_live_seconds", table.default_time_to_live())
                 .suggest([set]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{About, Findings, GROUP, Rule, Severity, Threshold};
 use crate::{
-    Cause, Context, Finding,
+    Cause, Context, DefinitionPart, Finding,
     application::{impact, sum},
     figures::often,
     statement::patterns,
@@ -42,8 +42,10 @@ impl Rule for MaterializedViewWrite {
             let times = sum(&on, |pattern| pattern.count);
             let severity = context.severity(found, &impact(each, &on).at_most(Severity::Medium));
             let deleting = patterns(writes.iter().filter(|write| write.is_delete()));
+            let last = views.last().map_or_else(String::new, |view| (*view).to_owned());
             let finding = Finding::on_all(&ABOUT, severity, on, context)
                 .of_table(&base)
+                .of_part(DefinitionPart::View(last))
                 .title(title(&base, &views, times, context))
                 .first("deletes", sum(&deleting, |pattern| pattern.count))
                 .first("writes", times)

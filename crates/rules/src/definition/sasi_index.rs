@@ -1,7 +1,7 @@
 //! SASI indexes.
 
 use super::{About, Findings, GROUP, Rule, Severity, in_cql};
-use crate::{Cause, Context, Finding, statement::selected};
+use crate::{Cause, Context, DefinitionPart, Finding, statement::selected};
 use cqlens_cql::{
     schema::{ColumnName, IndexClass, quote},
     syntax::ast::{RelationOperator, Subject},
@@ -38,6 +38,7 @@ impl Rule for SasiIndex {
                 let is_served = context.has_sai() == Some(true) && is_prefix && !by_like;
                 let finding = Finding::on_definition(&ABOUT, Severity::Medium, context)
                     .of_table(&name)
+                    .of_part(DefinitionPart::Index(index.name.clone()))
                     .about(index.name.clone())
                     .title(format!(
                         "`{column}` of `{name}` has a SASI index (`{}`), which is experimental",

@@ -5,7 +5,7 @@ use super::{
     is_time_series,
 };
 use crate::{
-    Cause, Context, Finding,
+    Cause, Context, DefinitionPart, Finding,
     application::impact,
     figures::{is_steady, often, share},
     statement::{TableWrite, executions, patterns},
@@ -82,6 +82,7 @@ fn finding(name: &TableName, table: &Table, context: &Context<'_>) -> Finding {
     );
     Finding::on_definition(&ABOUT, Severity::Low, context)
         .of_table(name)
+        .of_part(DefinitionPart::Option("default_time_to_live"))
         .title(title)
         .first("compaction", class)
         .first("default_time_to_live_seconds", ttl)

@@ -6,7 +6,7 @@ use super::{
     About, Findings, Severity, Threshold,
     index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
-use crate::{Cause, Context, EvidenceValue, Finding, KnownFrom, Quantity, Rule};
+use crate::{Cause, Context, DefinitionPart, EvidenceValue, Finding, KnownFrom, Quantity, Rule};
 use cqlens_cql::{
     schema::{DataType, Index, IndexClass, TableName},
     syntax::ast::NativeType,
@@ -67,6 +67,7 @@ fn by_type(name: &TableName, index: &Index, context: &Context<'_>) -> Finding {
     };
     finding
         .of_table(name)
+        .of_part(DefinitionPart::Index(index.name.clone()))
         .about(column)
         .title(title)
         .first(
