@@ -2,6 +2,7 @@
 //! back.
 
 mod ci;
+mod claims;
 mod exit_codes;
 mod formats;
 mod hostile;
@@ -316,10 +317,10 @@ fn definitions_are_judged_where_they_stand() {
     let definitions = "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\nUSE shop;\n\
                        CREATE TABLE tasks (done boolean, id timeuuid, PRIMARY KEY (done, id));\n";
     let folder = Folder::new().with("model.cql", definitions);
-    let arguments = ["--schema", "model.cql", "--fail-on", "high"];
+    let arguments = ["--schema", "model.cql", "--fail-on", "medium"];
     let ended = folder.explain(&arguments, b"");
     for part in [
-        "high[few-partitions]: `shop.tasks` can have no more than 2 partitions",
+        "medium[few-partitions]: `shop.tasks` can have no more than 2 partitions",
         "--> model.cql:3:1",
     ] {
         assert!(ended.out.contains(part), "{part}:\n{}", ended.out);

@@ -11,7 +11,10 @@ const KEYSPACE: &str =
 
 fn with_schema(schema: &str, script: &str) -> Ended {
     let folder = Folder::new().with("s.cql", schema);
-    folder.explain(&["--quiet", "--fail-on", "info", "--schema", "s.cql"], script.as_bytes())
+    folder.explain(
+        &["--quiet", "--fail-on", "info", "--schema", "s.cql"],
+        script.as_bytes(),
+    )
 }
 
 fn script(text: &str) -> Ended {
@@ -35,9 +38,15 @@ fn a_statement_of_a_schema_that_is_not_understood_is_left_out_with_its_place() {
          CREATE TABLE shop.pets (id uuid PRIMARY KEY, owner text, race text);\n\
          CREATE INDEX by_owner ON shop.pets\n    ((id), owner);\nCREATE TABLE shop.kv (k int PRIMARY KEY, v int);\n"
     );
-    let ended = with_schema(&schema, "SELECT v FROM kv WHERE k = 1; SELECT owner FROM pets WHERE id = ?;");
+    let ended = with_schema(
+        &schema,
+        "SELECT v FROM kv WHERE k = 1; SELECT owner FROM pets WHERE id = ?;",
+    );
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
-    for place in ["s.cql:2:24: unexpected token, expected ", "s.cql:5:6: unexpected token, expected "] {
+    for place in [
+        "s.cql:2:24: unexpected token, expected ",
+        "s.cql:5:6: unexpected token, expected ",
+    ] {
         assert!(ended.err.contains(place), "{}", ended.err);
     }
     assert!(ended.err.contains("; the statement is left out"), "{}", ended.err);
@@ -63,8 +72,17 @@ fn a_schema_of_which_nothing_is_understood_is_an_error_with_places() {
 #[test]
 fn tables_whose_keyspace_a_schema_does_not_create_are_known_all_the_same() {
     let tables = "CREATE TABLE shop.t (k int PRIMARY KEY, v int);\nCREATE TABLE u (k int PRIMARY KEY);";
-    let ended = with_schema(tables, "SELECT v FROM t WHERE k = 1; SELECT k FROM shop.u WHERE k = 1; SELECT w FROM t WHERE k = 1");
-    assert_eq!(drawn(&ended.out), ["<stdin>:1:71 prepare"], "{}{}", ended.out, ended.err);
+    let ended = with_schema(
+        tables,
+        "SELECT v FROM t WHERE k = 1; SELECT k FROM shop.u WHERE k = 1; SELECT w FROM t WHERE k = 1",
+    );
+    assert_eq!(
+        drawn(&ended.out),
+        ["<stdin>:1:71 prepare"],
+        "{}{}",
+        ended.out,
+        ended.err
+    );
 }
 
 #[test]
@@ -74,10 +92,15 @@ fn what_a_refused_definition_would_have_defined_is_not_judged() {
         "CREATE TYPE a (x int NUT NULL); CREATE TABLE t (id uuid PRIMARY KEY, v frozen<a>);",
         "CREATE TABLE t (id uuid PRIMARY KEY, v text) WITH x = {;",
     ] {
-        let ended = script(&format!("{KEYSPACE}USE shop;\n{definition}\nSELECT v FROM t WHERE id = ?;\nDROP TABLE t;"));
+        let ended = script(&format!(
+            "{KEYSPACE}USE shop;\n{definition}\nSELECT v FROM t WHERE id = ?;\nDROP TABLE t;"
+        ));
         let errors = drawn(&ended.out);
         assert_eq!(errors.len(), 1, "one fault, one error: {}", ended.out);
-        assert!(errors[0].starts_with("<stdin>:3:") && errors[0].ends_with(" parse"), "{errors:?}");
+        assert!(
+            errors[0].starts_with("<stdin>:3:") && errors[0].ends_with(" parse"),
+            "{errors:?}"
+        );
     }
     let altered = script(&format!(
         "{KEYSPACE}USE shop; CREATE TABLE t (id uuid PRIMARY KEY);\nALTER TABLE t ADDD w int;\nSELECT w FROM t WHERE id = ?;\n\
@@ -93,12 +116,22 @@ fn what_is_defined_again_is_judged_again() {
         "{KEYSPACE}USE shop;\nCREATE TABLE t (id uuid PRIMARY KEY, v text NUT NULL);\n\
          CREATE TABLE t (id uuid PRIMARY KEY, v text);\nSELECT w FROM t WHERE id = ?;"
     ));
-    assert_eq!(drawn(&ended.out), ["<stdin>:3:45 parse", "<stdin>:5:8 prepare"], "{}", ended.out);
+    assert_eq!(
+        drawn(&ended.out),
+        ["<stdin>:3:45 parse", "<stdin>:5:8 prepare"],
+        "{}",
+        ended.out
+    );
     let unknown_keyspace = script(
         "CREATE KEYSPACE shop WITH replication {'class': 'SimpleStrategy'};\nCREATE TABLE shop.t (k int PRIMARY KEY);\n\
          SELECT k FROM shop.t WHERE k = 1; SELECT k FROM shop.elsewhere WHERE k = 1;",
     );
-    assert_eq!(drawn(&unknown_keyspace.out), ["<stdin>:1:39 parse"], "{}", unknown_keyspace.out);
+    assert_eq!(
+        drawn(&unknown_keyspace.out),
+        ["<stdin>:1:39 parse"],
+        "{}",
+        unknown_keyspace.out
+    );
 }
 
 #[test]
@@ -112,11 +145,17 @@ fn a_finding_on_a_definition_stands_on_the_line_that_caused_it() {
                    CREATE CUSTOM INDEX ON t (v) USING 'org.apache.cassandra.index.sasi.SASIIndex';\n\
                    CREATE CUSTOM INDEX w_idx ON t (w) USING 'org.apache.cassandra.index.sasi.SASIIndex';\n\
                    ALTER TABLE t ADD x int;";
-    assert_eq!(places(indexes), ["<stdin>:4:1 sasi-index", "<stdin>:5:1 sasi-index"]);
+    assert_eq!(
+        places(indexes),
+        ["<stdin>:4:1 sasi-index", "<stdin>:5:1 sasi-index"]
+    );
     let options = "CREATE TABLE t (f boolean, id int, v int, PRIMARY KEY (f, id));\n\
                    ALTER TABLE t WITH gc_grace_seconds = 0;\n\
                    CREATE INDEX ON t (v);\nALTER TABLE t WITH comment = 'x';";
-    assert_eq!(places(options), ["<stdin>:3:1 few-partitions", "<stdin>:4:1 gc-grace-zero"]);
+    assert_eq!(
+        places(options),
+        ["<stdin>:3:1 few-partitions", "<stdin>:4:1 gc-grace-zero"]
+    );
     let views = "CREATE TABLE t (k int PRIMARY KEY, v int);\n\
                  CREATE MATERIALIZED VIEW t_by_v AS SELECT * FROM t WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k);\n\
                  ALTER TABLE t WITH comment = 'x';";

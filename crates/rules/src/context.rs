@@ -39,6 +39,8 @@ pub struct Context<'a> {
     is_whole_schema: bool,
     /// Whether the statements were read and never executed.
     is_text: bool,
+    /// The one statement that was, with its constants.
+    text: Option<&'a Statement<'a>>,
     /// Templates that a rule has read again.
     statements: RefCell<BTreeMap<PatternId, Parsed<'a>>>,
     /// What the window has of each table.
@@ -65,6 +67,7 @@ impl<'a> Context<'a> {
             watching: Watching::of(window),
             is_whole_schema: false,
             is_text: false,
+            text: None,
             statements: RefCell::default(),
             by_table: PatternsByTable::default(),
             asked: OnceCell::new(),
@@ -77,11 +80,18 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// The same, of statements that were read and never executed: what only answers show is not waited for.
+    /// The same, of a statement that was read and never executed, or of several of a BATCH message: what only answers show is
+    /// not waited for, and nothing is said of other traffic.
     #[must_use]
-    pub fn of_text(mut self) -> Self {
+    pub fn of_text(mut self, statement: Option<&'a Statement<'a>>) -> Self {
         self.is_text = true;
+        self.text = statement;
         self
+    }
+
+    /// The statement that was read and never executed, with the constants that templates do not have.
+    pub(super) fn text(&self) -> Option<&'a Statement<'a>> {
+        self.text
     }
 
     /// Whether the statements were read and never executed.

@@ -10,6 +10,7 @@
 mod acceptance;
 mod application;
 mod beside;
+mod bookkeeping;
 mod by_table;
 mod cause;
 mod client;
@@ -298,6 +299,7 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     run.clone().for_each(|rule| rule.check(context, &mut found));
     let sequences = sequence::all(context, &found);
     let mut judgement = found.unwritten(context);
+    bookkeeping::leave_out(&mut judgement.findings, context);
     judgement.findings = fold::together(judgement.findings, context, settings);
     finding::rank(&mut judgement.findings, context);
     program::advise(&mut judgement.findings, context);
@@ -326,6 +328,7 @@ pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
     let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(&context, &mut found));
     let mut judgement = found.ranked(&context);
+    bookkeeping::leave_out(&mut judgement.findings, &context);
     example::put(&mut judgement.findings, &context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.off = switched_off(settings);

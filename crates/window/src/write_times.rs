@@ -45,9 +45,15 @@ impl WriteTimes {
         self.count_odd(timestamp, now);
     }
 
+    /// Counts a write whose timestamp stands in its text, which nobody has executed: only its unit shows.
+    pub fn count_text(&mut self, timestamp: i64) {
+        self.stated += 1;
+        self.other_units += u64::from(is_other_unit(timestamp));
+    }
+
     #[cold]
     fn count_odd(&mut self, timestamp: i64, now: i64) {
-        if (1..EARLIEST_US).contains(&timestamp) || timestamp >= LATEST_US {
+        if is_other_unit(timestamp) {
             self.other_units += 1;
         } else if timestamp > now {
             self.ahead += 1;
@@ -70,6 +76,11 @@ impl WriteTimes {
         raise(&mut self.day_behind, other.day_behind);
         self.most_behind_us = self.most_behind_us.max(other.most_behind_us);
     }
+}
+
+/// Whether it cannot be microseconds.
+fn is_other_unit(timestamp: i64) -> bool {
+    (1..EARLIEST_US).contains(&timestamp) || timestamp >= LATEST_US
 }
 
 /// 1973 in microseconds. In milliseconds that is the year 5138; a smaller number is of another unit.
@@ -99,6 +110,15 @@ mod tests {
             (1, 60_000_000, 3)
         );
         assert_eq!(times.behind, 0);
+    }
+
+    #[test]
+    fn of_a_text_the_unit_counts_alone() {
+        let mut times = WriteTimes::default();
+        [1_700_000_000_000, 1_700_000_000_000_000, 4_000_000_000_000_000, 0]
+            .into_iter()
+            .for_each(|timestamp| times.count_text(timestamp));
+        assert_eq!((times.stated, times.other_units, times.ahead), (4, 1, 0));
     }
 
     #[test]

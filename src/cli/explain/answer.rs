@@ -264,7 +264,9 @@ impl StatementAnswer {
             is_unjudged: touches(facts.kind) && is_unjudged(&footprint),
             ..Self::default()
         };
-        answer.judged(context, || Once::of(template, plan, &footprint))
+        answer.judged(context, Some(statement), || {
+            Once::of(statement, template, plan, &footprint)
+        })
     }
 
     /// The answer to a BATCH message, of texts that are given one by one.
@@ -323,15 +325,20 @@ impl StatementAnswer {
             ..Self::default()
         };
         let statements = templates.into_iter().zip(plans);
-        answer.judged(context, || Once::of_batch(kind, statements, &footprint))
+        answer.judged(context, None, || Once::of_batch(kind, statements, &footprint))
     }
 
     /// The answer with what the rules find, unless the statement is refused.
-    fn judged(self, context: Context<'_>, once: impl FnOnce() -> Once) -> Self {
+    fn judged(
+        self,
+        context: Context<'_>,
+        statement: Option<&Statement<'_>>,
+        once: impl FnOnce() -> Once,
+    ) -> Self {
         if self.error.is_some() {
             return self;
         }
-        let judged = context.judge.findings(&once(), context.schema);
+        let judged = context.judge.findings(&once(), statement, context.schema);
         let ids = |findings: &[Finding]| -> Vec<_> {
             let ids: BTreeSet<_> = findings.iter().map(|finding| finding.rule).collect();
             ids.into_iter().collect()

@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use cqlens_audit::audit::Once;
 use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
+use cqlens_cql::syntax::ast::Statement;
 use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted};
 use cqlens_window::Cluster;
 use cqlens_window::number;
@@ -37,14 +38,14 @@ impl<'j> Judge<'j> {
         Self { server, ..self }
     }
 
-    /// The findings on the statement that was executed once, by whether they are
+    /// The findings on the statement that was executed once (none for a BATCH message of several), by whether they are
     /// accepted, the severest first.
-    pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
+    pub(super) fn findings(&self, once: &Once, statement: Option<&Statement<'_>>, schema: &Schema) -> Sorted {
         let cluster = Cluster {
             release_version: Some(self.server.to_string()),
             ..Cluster::default()
         };
-        let context = Context::new(&once.window, schema, &cluster).of_text();
+        let context = Context::new(&once.window, schema, &cluster).of_text(statement);
         let mut findings = cqlens_rules::check(&context, &self.judging.settings).findings;
         // What a rule says of the schema as a whole is said of no statement.
         findings.retain(|finding| finding.patterns.contains(&once.id));

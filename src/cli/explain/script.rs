@@ -210,8 +210,10 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     ) -> io::Result<()> {
         let lists = self.lists_of_keys(statement, &plan);
         let template = Template::of(statement, self.keyspace.as_deref());
-        let once = Once::of(template, plan, footprint);
-        let judged = self.judge.findings(&once, &self.definitions.schema);
+        let once = Once::of(statement, template, plan, footprint);
+        let judged = self
+            .judge
+            .findings(&once, Some(statement), &self.definitions.schema);
         for finding in judged.open {
             let spans = match finding.rule {
                 "in-partition-key" | "in-cartesian-product" => lists.clone(),
@@ -317,7 +319,10 @@ fn in_words(footprint: &Footprint, plan: &Plan) -> String {
         (Count::Unknown(Reason::Unbound), PartitionClass::Multi) => match plan.foreseen_partitions() {
             Some(1) => "1 partition per execution".to_owned(),
             Some(count) => format!("{count} partitions per execution"),
-            None => "as many partitions as distinct keys are bound".to_owned(),
+            None => plan.most_partitions().map_or_else(
+                || "as many partitions as distinct keys are bound".to_owned(),
+                |most| format!("up to {most} partitions per execution"),
+            ),
         },
         (Count::Unknown(reason), _) => format!("partitions unknown ({})", reason.name()),
     }

@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
-use cqlens_cql::{syntax::Template, syntax::ast::BatchKind};
+use cqlens_cql::{
+    syntax::Template,
+    syntax::ast::{BatchKind, Body, LiteralKind, Modification, Statement, Term, Using},
+};
+use cqlens_proto::message::Values;
 use jiff::Timestamp;
 
 use crate::audit::statement::{
-    analysis::Analysis,
+    analysis::{Analysis, null_columns},
     batch::{Children, batch_analysis},
     ids::Ids,
 };
@@ -31,8 +35,9 @@ pub struct Once {
 impl Once {
     /// An execution of a statement that touches `footprint`; where that is not known because nothing was
     /// bound, what every execution touches counts.
-    pub fn of(template: Template, plan: Plan, footprint: &Footprint) -> Self {
+    pub fn of(statement: &Statement<'_>, template: Template, plan: Plan, footprint: &Footprint) -> Self {
         let touched = touched(footprint, Some(&plan));
+        let nulls = nulls(statement, &plan);
         let facts = plan.facts();
         let (keyspace, table) = (facts.keyspace.clone(), facts.table.clone());
         let mut analysis = Analysis::of_plan(template, plan, &mut Ids::default());
@@ -40,7 +45,15 @@ impl Once {
             // Without a schema the text alone says what is read.
             (analysis.head.keyspace, analysis.head.table) = (keyspace, table);
         }
-        Self::window(analysis, touched)
+        let mut once = Self::window(analysis, touched);
+        if let Some(pattern) = once.window.patterns.get_mut(&once.id) {
+            nulls
+                .iter()
+                .for_each(|column| pattern.nulls.count(Some(column), 1));
+            pattern.nulls.executions = u64::from(!nulls.is_empty());
+            timestamps(statement).for_each(|timestamp| pattern.write_times.count_text(timestamp));
+        }
+        once
     }
 
     /// An execution of a BATCH message of these statements.
@@ -77,12 +90,48 @@ impl Once {
     }
 }
 
-/// The class and the number of partitions, as far as they are known.
+/// The columns that every execution sets to null: by a constant, or by a document that leaves them out.
+fn nulls(statement: &Statement<'_>, plan: &Plan) -> Vec<Box<str>> {
+    let mut columns = null_columns(statement);
+    if statement.bind_markers.is_empty() {
+        columns.extend(plan.json_nulls(&Values::NONE).into_iter().map(Into::into));
+    }
+    columns
+}
+
+/// The timestamps that stand in a text.
+fn timestamps(statement: &Statement<'_>) -> impl Iterator<Item = i64> {
+    let of_modification = |modification: &Modification<'_>| match modification {
+        Modification::Insert(insert) => timestamp(&insert.using),
+        Modification::Update(update) => timestamp(&update.using),
+        Modification::Delete(delete) => timestamp(&delete.using),
+    };
+    let stated: Vec<_> = match &statement.body {
+        Body::Insert(insert) => vec![timestamp(&insert.using)],
+        Body::Update(update) => vec![timestamp(&update.using)],
+        Body::Delete(delete) => vec![timestamp(&delete.using)],
+        Body::Batch(batch) => {
+            let of_children = batch.statements.iter().map(of_modification);
+            of_children.chain([timestamp(&batch.using)]).collect()
+        }
+        _ => Vec::new(),
+    };
+    stated.into_iter().flatten()
+}
+
+fn timestamp(using: &Using<'_>) -> Option<i64> {
+    match &using.timestamp {
+        Some(Term::Literal(literal)) if literal.kind == LiteralKind::Integer => literal.text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The class and the number of partitions, as far as they are known; where markers decide, the most that there can be.
 fn touched(footprint: &Footprint, plan: Option<&Plan>) -> (PartitionClass, Option<u64>) {
     if let (Count::Unknown(Reason::Unbound), Some(plan)) = (footprint.count, plan) {
         return match plan.foreseen_partitions() {
             Some(count) => (Footprint::exact(count).class(), Some(count)),
-            None => (plan.class(), None),
+            None => (plan.class(), plan.most_partitions()),
         };
     }
     (footprint.class(), footprint.number())
@@ -109,7 +158,12 @@ mod tests {
         let values = statement.bind_markers.is_empty().then_some(&Values::NONE);
         let footprint = plan.execute(values, &mut Keys::new());
         let footprint = footprint.unwrap_or(Footprint::unknown(Reason::SchemaUnknown));
-        let once = Once::of(Template::of(&statement, Some("shop")), plan, &footprint);
+        let once = Once::of(
+            &statement,
+            Template::of(&statement, Some("shop")),
+            plan,
+            &footprint,
+        );
         let pattern = &once.window.patterns[&once.id];
         assert_eq!(
             (pattern.head.keyspace.as_deref(), pattern.count),
@@ -136,7 +190,16 @@ mod tests {
             known("SELECT * FROM pair WHERE a IN ? AND b IN (1, 2, 3)"),
             (Multi, None)
         );
-        assert_eq!(known("SELECT * FROM kv WHERE k IN (?, ?)"), (Multi, None));
+        assert_eq!(
+            known("SELECT * FROM kv WHERE k IN (?, ?)"),
+            (Multi, Some(2)),
+            "as many at most"
+        );
+        assert_eq!(known("SELECT * FROM kv WHERE k IN ?"), (Multi, None));
+        assert_eq!(
+            known("UPDATE kv SET v = 1 WHERE k IN (?, 2, ?)"),
+            (Multi, Some(3))
+        );
         assert_eq!(
             known("SELECT * FROM kv WHERE k IN (1, 2) AND token(k) > ?"),
             (Multi, None)

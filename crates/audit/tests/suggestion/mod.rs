@@ -39,7 +39,7 @@ pub(crate) fn judged(
     let footprint = plan
         .execute(None, &mut Keys::new())
         .map_err(|refusal| refusal.to_string())?;
-    let mut once = Once::of(Template::of(&statement, None), plan, &footprint);
+    let mut once = Once::of(&statement, Template::of(&statement, None), plan, &footprint);
     seen(&mut once);
     let cluster = Cluster::default();
     let context = Context::new(&once.window, schema, &cluster);

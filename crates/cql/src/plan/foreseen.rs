@@ -83,6 +83,39 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// How many distinct partitions one execution of a statement names at most: a list has no more keys than items, whatever
+    /// is bound to them. None of `IN ?` and of batches, whose statements may all be of one partition.
+    pub fn most_partitions(&self) -> Option<u64> {
+        match &self.shape {
+            _ if self.refusal().is_some() => None,
+            Shape::Read(ReadPlan {
+                reads: Reads::Keys { keys, .. },
+                ..
+            })
+            | Shape::Write(WritePlan {
+                writes: Writes::Keys(keys),
+                ..
+            }) => most_of_keys(keys),
+            _ => None,
+        }
+    }
+}
+
+fn most_of_keys(keys: &KeyPlan) -> Option<u64> {
+    if keys.token.is_some() {
+        return None;
+    }
+    keys.columns.iter().try_fold(1_u64, |product, column| {
+        let most = match &column.choice {
+            Choice::One(_) => 1,
+            Choice::Several(Choices::Listed(terms)) => of_column(column).unwrap_or(terms.len() as u64),
+            Choice::Several(Choices::Bound(_)) => return None,
+        };
+        Some(product.saturating_mul(most))
+    })
+}
+
 /// Those of the statements of a batch together, where no two write one table: two keys of a table may be the same.
 fn of_batch<'p>(mut children: impl Iterator<Item = &'p Plan>) -> Option<u64> {
     let mut tables = BTreeSet::new();

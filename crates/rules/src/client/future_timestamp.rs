@@ -6,7 +6,7 @@ use super::{About, Findings, Patterns, Severity, Threshold, application, by_appl
 use crate::{
     Context, Finding, Rule,
     example::write_time,
-    figures::often,
+    figures::{often, table},
     severity::Impact,
     statement::{modifications, written},
 };
@@ -23,6 +23,20 @@ impl Rule for FutureTimestamp {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let odd = |pattern: &Pattern| pattern.write_times.ahead + pattern.write_times.other_units > 0;
         let writes = user_statements(context).filter(|(_, pattern)| odd(pattern));
+        if context.is_text() {
+            writes.for_each(|(id, pattern)| {
+                let title = format!(
+                    "The timestamp of this write to {} is not in microseconds",
+                    table(pattern)
+                );
+                let finding = Finding::on(&ABOUT, Severity::Medium, (id, pattern), context)
+                    .title(title)
+                    .fix_in_short("One unit of timestamps")
+                    .advice(IN_TEXT);
+                found.push(finding);
+            });
+            return;
+        }
         for (application, patterns) in by_application(writes) {
             let (wrong_unit, ahead): (Patterns<'_>, _) = patterns
                 .into_iter()
@@ -150,6 +164,12 @@ const ONE_UNIT: &str = "\
     Do not mix units: nothing is lost while all writers use the same one, but a single write or delete in \
     microseconds, from cqlsh, Spark or a migration, hides all later writes to its cells. Until the unit is \
     changed in all writers at once, never back, give every tool `USING TIMESTAMP` in the writers' unit.";
+
+/// Where nothing is known of other writes.
+const IN_TEXT: &str = "\
+    Write `USING TIMESTAMP` in microseconds since 1970, or leave it out. Of two values, the one with the larger \
+    timestamp wins: drivers and cqlsh write microseconds, so that a value in milliseconds or seconds is hidden by \
+    any of theirs, even an older one or a delete.";
 
 /// Where two units meet in one table.
 const TWO_UNITS: &str = "\

@@ -1,8 +1,8 @@
 //! `ALLOW FILTERING` that is needed: replicas read rows and throw them away.
 
 use super::{
-    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
-    user_reads,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan,
+    of_an_index, table, user_reads,
 };
 use crate::{Cause, Context, Finding, Quantity, Rule, Wish};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
@@ -36,7 +36,8 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     let each = if pattern.is(Flag::FullPartitionKey) {
         Severity::Low
     } else if pattern.is(Flag::Index) {
-        of_a_scan(context).lowered()
+        // Not less than the same read without anything to filter.
+        of_a_scan(context).lowered().max(of_an_index(context))
     } else {
         of_a_scan(context)
     };

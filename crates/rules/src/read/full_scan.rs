@@ -5,7 +5,11 @@ use super::{
     blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, table, user_reads,
 };
 use crate::{Cause, Context, Finding, Quantity, Rule, Wish};
-use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    syntax::ast::{Body, Statement, Term},
+};
 use cqlens_window::{Pattern, number};
 
 pub(crate) struct FullScan;
@@ -22,6 +26,14 @@ impl Rule for FullScan {
                 && !folds_the_ring(pattern)
                 && !is_sweep(pattern)
         };
+        if context
+            .text()
+            .and_then(limit)
+            .is_some_and(|limit| limit as f64 <= found.threshold(&ABOUT, &FEW_ROWS))
+        {
+            // A probe, or an example: it ends after its first ranges.
+            return;
+        }
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| is_scan(pattern)) {
             let Some(severity) = severity(found, pattern, context) else {
                 continue;
@@ -49,6 +61,17 @@ impl Rule for FullScan {
             found.push(finding);
         }
         blind_on_unknown(found, &ABOUT, context);
+    }
+}
+
+/// The LIMIT of a SELECT whose text says how much it is.
+fn limit(statement: &Statement<'_>) -> Option<u64> {
+    match &statement.body {
+        Body::Select(select) => match &select.limit {
+            Some(Term::Literal(limit)) => limit.text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -97,7 +120,8 @@ const ABOUT: About = About {
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
         High: the cost of each execution grows with the table. Low if a read returns at most `few_rows`: the \
-        table is still small; nothing if such a read also has a LIMIT and would be below low. Medium for a \
+        table is still small; nothing if such a read also has a LIMIT and would be below low, or if the text has a LIMIT \
+        of at most `few_rows`. Medium for a \
         statement that was analysed but not executed, because the table's size is unknown.",
     severities: &[Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[FEW_ROWS],

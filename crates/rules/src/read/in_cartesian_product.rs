@@ -23,7 +23,7 @@ impl Rule for InCartesianProduct {
             let title = format!(
                 "Reads of {} multiply their `IN` lists to {} partitions{}{}",
                 table(pattern),
-                how_many(pattern),
+                how_many(pattern, context),
                 at_p99(pattern),
                 how_often(pattern, context)
             );

@@ -4,8 +4,10 @@ use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Severity, Threshold, at_p99, blind_on_unknown,
     by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Wish, sequence::lists_of_right_joins};
-use cqlens_cql::plan::Flag;
+use crate::{
+    Cause, Context, Finding, Quantity, Rule, Wish, figures::user_writes, sequence::lists_of_right_joins,
+};
+use cqlens_cql::plan::{Flag, StatementKind};
 use cqlens_window::Pattern;
 
 pub(crate) struct InPartitionKey;
@@ -32,7 +34,7 @@ impl Rule for InPartitionKey {
             let title = format!(
                 "Reads of {} fetch {} partitions at once{}{}",
                 table(pattern),
-                how_many(pattern),
+                how_many(pattern, context),
                 at_p99(pattern),
                 how_often(pattern, context)
             );
@@ -46,9 +48,40 @@ impl Rule for InPartitionKey {
             };
             found.push(with_partitions(finding, pattern));
         }
+        writes(context, found);
         blind_on_unknown(found, &ABOUT, context);
     }
 }
+
+/// UPDATEs and DELETEs: the coordinator makes one write for each key.
+fn writes(context: &Context<'_>, found: &mut Findings<'_>) {
+    let is_in =
+        |pattern: &Pattern| pattern.is(Flag::InPartitionKey) && pattern.head.kind != StatementKind::Batch;
+    for (id, pattern) in user_writes(context).filter(|(_, pattern)| is_in(pattern)) {
+        let Some(impact) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern) else {
+            continue;
+        };
+        let severity = context.severity(found, &impact);
+        let title = format!(
+            "Writes to {} change {} partitions at once{}{}",
+            table(pattern),
+            how_many(pattern, context),
+            at_p99(pattern),
+            how_often(pattern, context)
+        );
+        let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+            .title(title)
+            .advice(OF_WRITES)
+            .fix_in_short("One write per key")
+            .weighing(impact);
+        found.push(with_partitions(finding, pattern));
+    }
+}
+
+const OF_WRITES: &str = "\
+    Send one prepared write per key, a few at a time: each goes straight to its replicas, and after a failure only \
+    one of them is repeated. The coordinator turns the list into one write per key and waits for all of them; if \
+    one times out, it is unknown which were applied, and counters must not be repeated.";
 
 /// What `client-join` says of the operation must not be contradicted here.
 const OF_A_RIGHT_JOIN: &str = "\
@@ -68,7 +101,7 @@ const HIGH_PARTITIONS: Threshold = Threshold {
 const ABOUT: About = About {
     id: "in-partition-key",
     group: "read shape",
-    summary: "A read names several partitions with `IN` on the partition key.",
+    summary: "A statement names several partitions with `IN` on the partition key.",
     why: "The coordinator turns the statement into one read per key, sends them to the replicas of every key \
         and holds all results until the slowest has arrived. So the latency is that of the slowest replica, \
         the coordinator carries the memory, a failure repeats everything, and a token-aware driver can route \
@@ -80,10 +113,10 @@ const ABOUT: About = About {
     before: "SELECT * FROM shop.items WHERE item_id IN (?, ?, ?, ?);",
     after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
-    severity: "By the distinct keys per read at p99: info from two, low from `low_partitions`, medium from \
+    severity: "By the distinct keys per statement at p99: info from two, low from `low_partitions`, medium from \
         `medium_partitions`, high from `high_partitions`; medium at most if `client-join` finds that the \
-        list is a justified join. Info for a statement that was analysed but not executed, if the number \
-        depends on bound values.",
+        list is a justified join. In a statement that was analysed but not executed, a list has as many keys as \
+        markers; info for `IN ?`, whose number depends on bound values.",
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
@@ -107,7 +140,7 @@ mod tests {
         operations::{Taken, follow, taken},
         testing::{amid, read, run, run_with, window, with_partitions, write},
     };
-    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::Schema};
+    use cqlens_cql::{footprint::PartitionClass, schema::Schema};
 
     fn of(partitions: u64, times: u64) -> Pattern {
         let flags = [Flag::InPartitionKey, Flag::FullPartitionKey];

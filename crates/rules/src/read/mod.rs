@@ -37,6 +37,7 @@ use crate::Context;
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
+    syntax::ast::{Body, RelationOperator, Statement},
 };
 use cqlens_window::{Pattern, PatternId, number};
 use suggest::Suggestion;
@@ -92,12 +93,30 @@ fn how_often(pattern: &Pattern, context: &Context<'_>) -> String {
     figures::often(reads(pattern), context.watch(pattern))
 }
 
-/// The number of partitions in a title.
-fn how_many(pattern: &Pattern) -> String {
+/// The number of partitions in a title: of a text with markers in its lists the most that there can be.
+fn how_many(pattern: &Pattern, context: &Context<'_>) -> String {
     if pattern.partitions.is_empty() {
         return "an unknown number of".to_owned();
     }
-    number::count(pattern.partitions.quantile(0.99))
+    let count = number::count(pattern.partitions.quantile(0.99));
+    match context.text().is_some_and(lists_markers) {
+        true => format!("up to {count}"),
+        false => count,
+    }
+}
+
+/// Whether what is bound decides how many keys a list has.
+fn lists_markers(statement: &Statement<'_>) -> bool {
+    let where_clause = match &statement.body {
+        Body::Select(select) => &select.where_clause,
+        Body::Update(update) => &update.where_clause,
+        Body::Delete(delete) => &delete.where_clause,
+        _ => return false,
+    };
+    let lists = where_clause.relations.iter();
+    let mut lists = lists.filter(|relation| relation.operator == RelationOperator::In);
+    let markers = || statement.bind_markers.iter().map(|marker| marker.span.start);
+    lists.any(|list| markers().any(|start| list.span.range().contains(&(start as usize))))
 }
 
 /// Says which of many executions the number of a title is of.
@@ -135,6 +154,14 @@ fn of_a_scan(context: &Context<'_>) -> Severity {
         Severity::High
     } else {
         Severity::Medium
+    }
+}
+
+/// How bad one read through an index on all nodes is: the larger the cluster, the more of them. ScyllaDB's indexes are global.
+fn of_an_index(context: &Context<'_>) -> Severity {
+    match context.is_scylladb() {
+        true => Severity::Low,
+        false => Severity::Medium,
     }
 }
 

@@ -59,6 +59,11 @@ fn finding(
         table(pattern),
         how_often(pattern, context)
     );
+    if context.is_text() {
+        return Finding::on(&ABOUT, severity, (id, pattern), context)
+            .title(title)
+            .advice(OF_ONE_READ);
+    }
     let advice = if reversed == all {
         "Every observed read of the table goes backwards: store the rows in the order in which they are \
          read. The clustering order cannot be altered, so this requires a new table and a copy of the rows."
@@ -77,6 +82,11 @@ fn finding(
         .first("reversed_share_of_the_table", against)
         .wish(Wish::InReverse(id))
 }
+
+/// Where nothing is known of the table's other reads.
+const OF_ONE_READ: &str = "\
+    If most reads of the table go in this direction, store the rows in that order; the clustering order cannot \
+    be altered, so this requires a new table. A few reads against the order are fine.";
 
 /// The reads that go backwards and all reads, by the table that they name.
 fn by_table<'a>(context: &Context<'a>) -> BTreeMap<PatternTable<'a>, (u64, u64)> {

@@ -4,7 +4,8 @@
 //! index finds and `ALLOW FILTERING` then sifts is judged there.
 
 use super::{
-    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, table, user_reads,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_an_index, table,
+    user_reads,
 };
 use crate::{Cause, Context, EvidenceValue, Finding, Quantity, Rule, TableIndex, Wish, figures::definition};
 use cqlens_cql::syntax::ast::Body;
@@ -42,12 +43,7 @@ impl Rule for SecondaryIndexRead {
 }
 
 fn impact<'p>(pattern: &'p Pattern, context: &Context<'_>) -> Impact<'p> {
-    let each = if context.is_scylladb() {
-        Severity::Low
-    } else {
-        Severity::Medium
-    };
-    Impact::each(each).of(pattern)
+    Impact::each(of_an_index(context)).of(pattern)
 }
 
 fn asks_for_neighbours(id: PatternId, context: &Context<'_>) -> bool {

@@ -9,7 +9,7 @@ use crate::{
     statement::{modifications, table_of},
 };
 use cqlens_cql::{
-    plan::StatementKind,
+    plan::{Flag, StatementKind},
     schema::{DataType, Schema, quote},
 };
 use cqlens_window::{Pattern, PatternId, number};
@@ -63,6 +63,10 @@ fn by_element(pattern: &Pattern, columns: &[String], schema: &Schema) -> Vec<Str
     let Some(table) = definition(pattern, schema) else {
         return Vec::new();
     };
+    // What changes an element has no condition.
+    if pattern.is(Flag::Lwt) {
+        return Vec::new();
+    }
     let name = format!("{}.{}", quote(&table.keyspace), quote(&table.name));
     let key = table.columns.iter().filter(|column| column.is_primary_key());
     let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();

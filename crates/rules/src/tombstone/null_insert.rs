@@ -42,6 +42,21 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         StatementKind::Batch => "batches on",
         _ => "INSERTs into",
     };
+    if context.is_text() {
+        let title = format!(
+            "Each execution of this INSERT into {} writes {}, which {}",
+            table(pattern),
+            number::plural(nulls, "null", "nulls"),
+            if nulls == 1 { "is a delete" } else { "are deletes" }
+        );
+        return Finding::on(&ABOUT, severity, (id, pattern), context)
+            .title(title)
+            .first(
+                "nulls_of_columns",
+                EvidenceValue::Counts(pattern.nulls.by_column.clone()),
+            )
+            .first("nulls", nulls);
+    }
     let title = format!(
         "{} of the {what} {} write nulls, which are deletes: {}{}",
         number::percent(share),

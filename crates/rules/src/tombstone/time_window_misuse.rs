@@ -5,9 +5,12 @@ use crate::{
     application::{impact, sum},
     definition::{TIME_WINDOW, compaction},
     figures::{is_steady, often, share},
-    statement::{TableWrite, patterns},
+    statement::{TableWrite, modifications, patterns},
 };
-use cqlens_cql::schema::{OptionValue, Table, TableName};
+use cqlens_cql::{
+    schema::{OptionValue, Table, TableName},
+    syntax::ast::{Modification, Statement, Term},
+};
 use cqlens_window::number;
 
 pub(crate) struct TimeWindowMisuse;
@@ -114,13 +117,18 @@ fn differs(
     let rows = || writes.iter().filter(|write| !write.is_delete());
     let own = patterns(rows().filter(|write| write.ttl().is_some()));
     let [times, all] = [&own, &patterns(rows())].map(|writes| sum(writes, |pattern| pattern.count));
-    if times == 0 {
+    if times == 0 || context.text().is_some_and(|text| has_ttl(text, ttl)) {
         return None;
     }
+    let who = match context.is_text() {
+        true => format!("This write to `{name}` sets its"),
+        false => format!(
+            "{} of the writes to `{name}` set their",
+            number::percent(share(times, all))
+        ),
+    };
     let title = format!(
-        "{} of the writes to `{name}` set their own TTL, not the table's of {}: a time window is dropped \
-         only after the longest TTL",
-        number::percent(share(times, all)),
+        "{who} own TTL, not the table's of {}: a time window is dropped only after the longest TTL",
         number::seconds(ttl as f64)
     );
     let severity = context.severity(found, &impact(Severity::Info, &own).at_most(Severity::Info));
@@ -131,6 +139,21 @@ fn differs(
         .first("default_time_to_live_seconds", ttl)
         .first("with_ttl", times);
     Some(finding)
+}
+
+/// Whether the statement, or each one of its batch, gives its rows this TTL, or none.
+fn has_ttl(text: &Statement<'_>, ttl: u64) -> bool {
+    let is_same = |term: &Term<'_>| match term {
+        Term::Literal(literal) => literal.text.parse() == Ok(ttl),
+        _ => false,
+    };
+    let writes = modifications(text);
+    let mut ttls = writes.iter().filter_map(|write| match write {
+        Modification::Insert(insert) => insert.using.ttl.as_ref(),
+        Modification::Update(update) => update.using.ttl.as_ref(),
+        Modification::Delete(_) => None,
+    });
+    ttls.all(is_same)
 }
 
 /// Rows whose timestamp lies in a window that has passed.
@@ -203,10 +226,14 @@ fn stays(
         return None;
     }
     let impact = impact(Severity::Low, &staying).at_most(Severity::Medium);
-    let title = format!(
-        "{} of the writes to `{name}` have no TTL and keep the rest of their time window on disk",
-        number::percent(share(times, times + expiring))
-    );
+    let who = match context.is_text() {
+        true => format!("Some writes of this batch to `{name}`"),
+        false => format!(
+            "{} of the writes to `{name}`",
+            number::percent(share(times, times + expiring))
+        ),
+    };
+    let title = format!("{who} have no TTL and keep the rest of their time window on disk");
     let severity = context.severity(found, &impact);
     let finding = Finding::on_all(&ABOUT, severity, staying, context)
         .of_table(name)

@@ -28,7 +28,7 @@ impl Rule for ListModification {
             };
             let impact = match change {
                 Change::ReadsFirst => Impact::each(Severity::Medium),
-                Change::Adds => Impact::each(Severity::Info).at_most(Severity::Low),
+                Change::Appends | Change::Prepends => Impact::each(Severity::Info).at_most(Severity::Low),
             };
             let impact = impact.of(pattern);
             let severity = context.severity(found, &impact);
@@ -44,8 +44,10 @@ impl Rule for ListModification {
 /// What a statement does to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
-    /// Appends or prepends.
-    Adds,
+    /// Elements go behind all others.
+    Appends,
+    /// Elements go before all others.
+    Prepends,
     /// Sets or removes elements by index or by value.
     ReadsFirst,
 }
@@ -90,7 +92,8 @@ impl Changes {
                 AssignmentOperation::SetElement { .. } | AssignmentOperation::Subtract(_) => {
                     Change::ReadsFirst
                 }
-                AssignmentOperation::Add(_) | AssignmentOperation::Prepend(_) => Change::Adds,
+                AssignmentOperation::Add(_) => Change::Appends,
+                AssignmentOperation::Prepend(_) => Change::Prepends,
                 AssignmentOperation::Set(_) | AssignmentOperation::SetField { .. } => continue,
             };
             self.note(change, assignment.column.as_str(), table);
@@ -133,15 +136,16 @@ fn finding(
                 "Writes to {table} modify elements of the list `{column}`: a read before each write{often}"
             )
         }
-        Change::Adds => format!("Writes to {table} append to the list `{column}`{often}"),
+        Change::Appends => format!("Writes to {table} append to the list `{column}`{often}"),
+        Change::Prepends => format!("Writes to {table} prepend to the list `{column}`{often}"),
     };
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("retried", pattern.repeats.retried());
     match change {
         Change::ReadsFirst => finding,
-        Change::Adds => finding.advice(
-            "Appending reads nothing, but it is not idempotent: a write that timed out and is sent again \
+        Change::Appends | Change::Prepends => finding.advice(
+            "Adding to a list reads nothing, but it is not idempotent: a write that timed out and is sent again \
              adds its elements twice. If order does not matter, use a set; else rows with a clustering \
              column.",
         ),

@@ -20,6 +20,9 @@ impl Rule for LwtHeavy {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        if context.is_text() {
+            return in_text(context, found);
+        }
         let mut tables = by_table(context);
         tables.retain(|_, writes| !writes.conditional.is_empty());
         let serial_reads = serial_reads(context);
@@ -53,6 +56,21 @@ impl Rule for LwtHeavy {
                 (&serial_reads, context),
             ));
         }
+    }
+}
+
+/// Of a text it is known what each execution costs, and not how many of the table's writes are like it.
+fn in_text(context: &Context<'_>, found: &mut Findings<'_>) {
+    for (id, pattern) in user_writes(context).filter(|(_, pattern)| pattern.is(Flag::Lwt)) {
+        let title = format!(
+            "Each execution of this write to {} is a lightweight transaction",
+            table(pattern)
+        );
+        let finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), context).title(title);
+        found.push(match Use::of(&[(id, pattern)], context).advice() {
+            Some((advice, in_short)) => finding.advice(advice).fix_in_short(in_short),
+            None => finding,
+        });
     }
 }
 
@@ -330,7 +348,8 @@ const ABOUT: About = About {
         ?);",
     severity: "\
         By the share of a table's writes: info below `some_share`, low from there, medium from `most_share`; \
-        never more whatever the cost, unless rounds time out, which count as failures. The tables of one \
+        never more whatever the cost, unless rounds time out, which count as failures. Info for a statement \
+        that was analysed but not executed: the share is unknown. The tables of one \
         application are one finding. The title mentions failed conditions from `many_not_applied`, and \
         timeouts from `many_timeouts`.",
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],

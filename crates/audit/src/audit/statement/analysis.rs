@@ -380,7 +380,7 @@ fn whole_collections(marker_columns: &[Box<str>], plan: &Plan, schema: &Schema) 
 }
 
 /// The columns that a text sets to null: a literal, as what binds values in the text of a statement sends it.
-fn null_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
+pub(crate) fn null_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
     let assigned = assigned(statement);
     let null = assigned
         .iter()
