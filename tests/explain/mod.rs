@@ -7,6 +7,7 @@ mod exit_codes;
 mod formats;
 mod hostile;
 mod inputs;
+mod messages;
 mod migrations;
 mod sarif_schema;
 mod schemas;

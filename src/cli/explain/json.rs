@@ -154,6 +154,7 @@ fn answer(
     let answer = match (&record.query, &record.batch) {
         (Some(query), None) => answer_query(query, record.values.as_deref(), context, keys),
         (None, Some(batch)) => answer_batch(batch, context, keys),
+        (None, None) => bad_input("a record needs a `query` or a `batch`".to_owned()),
         _ => bad_input("a record has either a query or a batch, not both".to_owned()),
     };
     let children = record.batch.iter().flat_map(|batch| &batch.statements);

@@ -9,6 +9,7 @@ use cqlens_proto::message::Values;
 
 use super::answer::{extension_error, is_unjudged, of_text, says_nothing};
 use super::definitions::{Applied, Definitions};
+use super::fault;
 use super::lint::{self, Judge, LintOutcome};
 use super::nearest;
 use super::print::Printer;
@@ -70,7 +71,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             self.keyspace.clone_from(&self.default_keyspace);
         }
         self.printer.input(&source.name)?;
-        for (span, part) in syntax::script(&source.text) {
+        for (span, part) in syntax::script(source.cql()) {
             let place = source.statement(span);
             match part {
                 ScriptPart::Command(word) => {
@@ -101,8 +102,14 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
 
     fn unparsed(&mut self, error: &ParseError, place: &PlacedStatement) -> io::Result<()> {
         self.definitions.leave_out(self.keyspace.as_deref(), place);
-        let hint = nearest::for_parse_error(error, &place.source.text, place.place.span);
-        self.say(Remark::from_parse_error(error).hint(hint), place)
+        let (text, statement) = (&place.source.text, place.place.span);
+        let hint = fault::hint(error, text, statement)
+            .or_else(|| nearest::for_parse_error(error, place.source.cql(), statement));
+        let error = ParseError {
+            span: fault::begins_at(error, text, statement),
+            ..error.clone()
+        };
+        self.say(Remark::from_parse_error(&error).hint(hint), place)
     }
 
     fn statement(&mut self, statement: &Statement<'_>, place: &PlacedStatement) -> io::Result<()> {

@@ -1,8 +1,10 @@
 //! A text to explain, what it is called, and where its bytes stand for people: line and column.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::placeholder;
 use crate::cli::schema_file::Place;
 use cqlens_cql::syntax::Span;
 
@@ -13,6 +15,8 @@ pub(super) struct SourceText {
     pub(super) name: Rc<str>,
     /// Without a byte order mark.
     pub(super) text: String,
+    /// The text as it is read, if that is another: with markers in place of placeholders, byte for byte.
+    read: Option<String>,
     /// Whether a USE in the part before it still applies.
     pub(super) goes_on: bool,
     /// An offset and its position, from which later ones are counted.
@@ -61,6 +65,10 @@ impl SourceText {
         Self {
             name: name.into(),
             text: text.to_owned(),
+            read: match placeholder::as_markers(text) {
+                Cow::Owned(read) => Some(read),
+                Cow::Borrowed(_) => None,
+            },
             goes_on: false,
             counted: Cell::new((0, Position { line, column: 1 })),
         }
@@ -72,6 +80,11 @@ impl SourceText {
             goes_on: true,
             ..self
         }
+    }
+
+    /// The text as it is read.
+    pub(super) fn cql(&self) -> &str {
+        self.read.as_deref().unwrap_or(&self.text)
     }
 
     /// What a span covers.
