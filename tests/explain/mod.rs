@@ -1,6 +1,7 @@
 //! `cqlens explain` as a user and a CI job run it: what is read, what is answered, which exit code comes
 //! back.
 
+mod advice;
 mod ci;
 mod claims;
 mod exit_codes;

@@ -17,7 +17,7 @@ use super::{
     by_table::PatternsByTable,
     cost::Cost,
     figures,
-    read::suggest::{self, Asked},
+    read::suggest::{self, Asked, SuggestedNames},
     watch::Watching,
 };
 use cqlens_window::{Cluster, PatternId, Window};
@@ -39,6 +39,8 @@ pub struct Context<'a> {
     is_whole_schema: bool,
     /// Whether the statements were read and never executed.
     is_text: bool,
+    /// What tables are called that were suggested before in the same run.
+    names: Option<&'a SuggestedNames>,
     /// The one statement that was, with its constants.
     text: Option<&'a Statement<'a>>,
     /// Templates that a rule has read again.
@@ -68,6 +70,7 @@ impl<'a> Context<'a> {
             is_whole_schema: false,
             is_text: false,
             text: None,
+            names: None,
             statements: RefCell::default(),
             by_table: PatternsByTable::default(),
             asked: OnceCell::new(),
@@ -87,6 +90,18 @@ impl<'a> Context<'a> {
         self.is_text = true;
         self.text = statement;
         self
+    }
+
+    /// The same, as one of several that are judged one by one: suggestions know the names of those before.
+    #[must_use]
+    pub fn naming(mut self, names: &'a SuggestedNames) -> Self {
+        self.names = Some(names);
+        self
+    }
+
+    /// What tables are called that were suggested before.
+    pub(super) fn names(&self) -> Option<&'a SuggestedNames> {
+        self.names
     }
 
     /// The statement that was read and never executed, with the constants that templates do not have.

@@ -68,6 +68,7 @@ pub use finding::{BlindSpot, DefinitionPart, Evidence, Finding, Findings, Judgem
 pub use partition_growth::{GrowthPoint, PartitionGrowth};
 pub use problem::{Problem, StableId, problems};
 pub use quantity::{Quantity, Unit};
+pub use read::suggest::SuggestedNames;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use sequence::testing as operations;

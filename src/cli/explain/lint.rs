@@ -10,7 +10,7 @@ use cqlens_audit::audit::Once;
 use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 use cqlens_cql::syntax::ast::Statement;
-use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted};
+use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted, SuggestedNames};
 use cqlens_window::Cluster;
 use cqlens_window::number;
 
@@ -19,6 +19,8 @@ use cqlens_window::number;
 pub(super) struct Judge<'j> {
     judging: &'j Judging,
     today: Date,
+    /// What tables are called that were suggested so far.
+    names: SuggestedNames,
     /// Who would read the statements.
     pub(super) server: ServerVersion,
 }
@@ -29,6 +31,7 @@ impl<'j> Judge<'j> {
         Self {
             judging,
             today,
+            names: SuggestedNames::default(),
             server: ServerVersion::default(),
         }
     }
@@ -45,7 +48,9 @@ impl<'j> Judge<'j> {
             release_version: Some(self.server.to_string()),
             ..Cluster::default()
         };
-        let context = Context::new(&once.window, schema, &cluster).of_text(statement);
+        let context = Context::new(&once.window, schema, &cluster)
+            .of_text(statement)
+            .naming(&self.names);
         let mut findings = cqlens_rules::check(&context, &self.judging.settings).findings;
         // What a rule says of the schema as a whole is said of no statement.
         findings.retain(|finding| finding.patterns.contains(&once.id));

@@ -2,6 +2,7 @@
 
 use super::{About, Findings, GROUP, Rule, Severity, in_cql};
 use crate::{Context, DefinitionPart, Finding};
+use cqlens_cql::schema::Table;
 
 pub(crate) struct GcGraceZero;
 
@@ -26,17 +27,33 @@ impl Rule for GcGraceZero {
             } else {
                 "deleted rows can come back, and no hints are kept for it"
             };
-            let set = format!("ALTER TABLE {} WITH gc_grace_seconds = 864000;", in_cql(&name));
+            let seconds = if expires {
+                HINT_WINDOW
+            } else {
+                Table::GC_GRACE_SECONDS
+            };
+            let set = format!("ALTER TABLE {} WITH gc_grace_seconds = {seconds};", in_cql(&name));
             let finding = Finding::on_definition(&ABOUT, severity, context)
                 .of_table(&name)
                 .of_part(DefinitionPart::Option("gc_grace_seconds"))
                 .title(format!("`{name}` has `gc_grace_seconds` 0: {what}"))
                 .first("default_time_to_live_seconds", table.default_time_to_live())
                 .suggest([set]);
-            found.push(finding);
+            found.push(match expires {
+                true => finding.advice(OF_EXPIRING),
+                false => finding,
+            });
         }
     }
 }
+
+/// `max_hint_window` of cassandra.yaml: three hours.
+const HINT_WINDOW: u64 = 10_800;
+
+/// Where rows go by themselves.
+const OF_EXPIRING: &str = "\
+    Set it to `max_hint_window` (three hours), so that hints are kept. More is not needed as long as no statement \
+    deletes: rows expire on every replica by themselves, and stay on disk for `gc_grace_seconds` after that.";
 
 const ABOUT: About = About {
     id: "gc-grace-zero",

@@ -11,7 +11,7 @@ mod sasi_index;
 mod simple_strategy;
 mod ttl_without_windows;
 
-use super::{About, Findings, Rule, Severity, Threshold};
+use super::{About, Context, Findings, Rule, Severity, Threshold};
 use cqlens_cql::schema::{Column, DataType, Keyspace, OptionValue, Table, TableName, quote};
 
 pub(super) use compact_storage::CompactStorage;
@@ -72,6 +72,40 @@ pub(super) fn most_partitions<'c>(columns: impl IntoIterator<Item = &'c Column>)
 fn strategy(keyspace: &Keyspace) -> &str {
     let class = keyspace.replication.get("class").map_or("", String::as_str);
     class.rsplit('.').next().unwrap_or(class)
+}
+
+/// The statement that gives a keyspace what it ought to have, whichever rule finds that it has not: a strategy that knows
+/// datacenters, and three replicas where there is one.
+fn replicated(keyspace: &Keyspace, context: &Context<'_>) -> String {
+    let data_centers = &context.cluster.data_centers;
+    let several = |count: usize| if count == 1 { 3 } else { count };
+    let counts: Vec<_> = match replicas(keyspace).as_slice() {
+        [("", count)] if !data_centers.is_empty() => data_centers
+            .keys()
+            .map(|name| (name.as_str(), several(*count)))
+            .collect(),
+        counts => counts
+            .iter()
+            .map(|(name, count)| (*name, several(*count)))
+            .collect(),
+    };
+    let counts: String = counts
+        .into_iter()
+        .map(|(name, count)| match name {
+            "" => format!(", 'replication_factor': {count}"),
+            name => format!(", '{name}': {count}"),
+        })
+        .collect();
+    let class = match strategy(keyspace) {
+        "SimpleStrategy" => "NetworkTopologyStrategy",
+        class => class,
+    };
+    let name = &keyspace.name;
+    format!(
+        "ALTER KEYSPACE {} WITH replication = {{'class': '{class}'{counts}}};\n\
+         -- then, on every node: nodetool repair --full {name}",
+        quote(name)
+    )
 }
 
 /// How many replicas each datacenter has; below an empty name those of a strategy that knows no datacenters.

@@ -1,8 +1,8 @@
 //! Keyspaces with too few replicas, or with more than there are nodes.
 
-use super::{About, Findings, GROUP, Rule, Severity, replicas, strategy};
+use super::{About, Findings, GROUP, Rule, Severity, replicas, replicated};
 use crate::{Context, Finding};
-use cqlens_cql::schema::{Keyspace, quote};
+use cqlens_cql::schema::Keyspace;
 use cqlens_window::number;
 
 pub(crate) struct ReplicationFactor;
@@ -88,30 +88,9 @@ impl DataCenterReplicas<'_> {
             .title(title)
             .first("replicas", self.count as u64);
         match fault {
-            Fault::One => finding.suggest([self.with_three()]),
+            Fault::One => finding.suggest([replicated(self.keyspace, context)]),
             Fault::MoreThanNodes(_) => finding,
         }
-    }
-
-    fn with_three(&self) -> String {
-        let mut replication = self.keyspace.replication.clone();
-        let key = match self.data_center {
-            "" => "replication_factor",
-            name => name,
-        };
-        replication.insert(key.to_owned(), "3".to_owned());
-        replication.remove("class");
-        let counts: Vec<_> = replication
-            .iter()
-            .map(|(name, count)| format!("'{name}': {count}"))
-            .collect();
-        format!(
-            "ALTER KEYSPACE {} WITH replication = {{'class': '{}', {}}};\n-- then, on every node: nodetool repair --full {}",
-            quote(&self.keyspace.name),
-            strategy(self.keyspace),
-            counts.join(", "),
-            self.keyspace.name
-        )
     }
 }
 

@@ -1,8 +1,8 @@
 //! Keyspaces whose replication knows no datacenters.
 
-use super::{About, Findings, GROUP, Rule, Severity, replicas, strategy};
+use super::{About, Findings, GROUP, Rule, Severity, replicated, strategy};
 use crate::{Context, Finding};
-use cqlens_cql::schema::{Keyspace, quote};
+use cqlens_cql::schema::Keyspace;
 use cqlens_window::number;
 
 pub(crate) struct SimpleStrategy;
@@ -38,24 +38,10 @@ fn finding(keyspace: &Keyspace, context: &Context<'_>) -> Finding {
         let title = format!("The keyspace `{name}` uses SimpleStrategy, which ignores racks and datacenters");
         (Severity::Info, title)
     };
-    let count = replicas(keyspace).first().map_or(3, |(_, count)| *count);
-    let counts: Vec<_> = data_centers
-        .keys()
-        .map(|data_center| format!(", '{data_center}': {count}"))
-        .collect();
-    let counts = match counts.is_empty() {
-        true => format!(", 'replication_factor': {count}"),
-        false => counts.concat(),
-    };
-    let alter = format!(
-        "ALTER KEYSPACE {} WITH replication = {{'class': 'NetworkTopologyStrategy'{counts}}};\n\
-         -- then, on every node: nodetool repair --full {name}",
-        quote(name)
-    );
     Finding::on_definition(&ABOUT, severity, context)
         .of_keyspace(name)
         .title(title)
-        .suggest([alter])
+        .suggest([replicated(keyspace, context)])
 }
 
 const ABOUT: About = About {

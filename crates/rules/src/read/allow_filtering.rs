@@ -4,8 +4,8 @@ use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan,
     of_an_index, table, user_reads,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Wish};
-use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use crate::{Cause, Context, Finding, Quantity, Rule, Wish, statement::selected};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, syntax::ast::RelationOperator};
 use cqlens_window::{Pattern, PatternId};
 
 pub(crate) struct AllowFiltering;
@@ -65,10 +65,56 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
             "This is cheap while the partition stays small, but every read scans all of its rows. If \
              partitions grow, make the filtered column a clustering column.",
         )
-    } else if context.has_sai() == Some(false) {
-        finding
     } else {
-        finding.advice(format!("{} {WITH_SAI}", ABOUT.fix))
+        let table = by_what(id, context).advice();
+        match context.has_sai() {
+            Some(false) => finding.advice(table),
+            Some(true) | None => finding.advice(format!("{table} {WITH_SAI}")),
+        }
+    }
+}
+
+/// By what a read searches that filters all rows.
+enum Searched {
+    /// Some column has a value.
+    Value,
+    /// A column is in a range, and none has a value.
+    Range,
+    /// A collection contains something.
+    Element,
+}
+
+fn by_what(id: PatternId, context: &Context<'_>) -> Searched {
+    let Some(select) = selected(id, context) else {
+        return Searched::Value;
+    };
+    let has = |operators: &[RelationOperator]| {
+        let mut relations = select.where_clause.relations.iter();
+        relations.any(|relation| operators.contains(&relation.operator))
+    };
+    if has(&[RelationOperator::Equal, RelationOperator::In]) {
+        Searched::Value
+    } else if has(&[RelationOperator::Contains, RelationOperator::ContainsKey]) {
+        Searched::Element
+    } else {
+        Searched::Range
+    }
+}
+
+impl Searched {
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::Value => ABOUT.fix,
+            Self::Range => {
+                "A partition key has no ranges: create a table whose partition key is a span of the restricted \
+                 column, such as its day, and whose first clustering column it is. A query then reads the \
+                 partitions of its range, one after the other."
+            }
+            Self::Element => {
+                "Create a table with a row for each element of the collection: the element is its partition key, \
+                 the key of the base table follows as clustering columns. Write both together."
+            }
+        }
     }
 }
 

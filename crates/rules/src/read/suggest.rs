@@ -19,7 +19,7 @@ use cqlens_cql::{
     syntax::{self, ast::Body},
 };
 
-use crate::Context;
+use crate::{Context, definition::most_partitions};
 use bucket::BucketColumn;
 pub(crate) use bucketed::{BucketSpan, BucketWidth};
 use cqlens_window::Pattern;
@@ -28,6 +28,7 @@ pub(crate) use divide::{Obstacle, against_hash, against_hours, by_bucket, by_has
 use migration::Migration;
 pub(crate) use reads::{in_ranges, in_reverse, of_one_key};
 use reads::{is_served, query};
+pub use wanted::SuggestedNames;
 use wanted::Wanted;
 pub(crate) use wanted::{Asked, asked};
 
@@ -58,6 +59,11 @@ pub(crate) fn table_for(pattern: &Pattern, context: &Context<'_>) -> Option<Sugg
     let key = wanted.partition_key.iter().map(|column| column.name.as_str());
     let mut siblings = context.tables_by_key(keyspace, key).iter().take(MOST_SIBLINGS);
     let existing = siblings.find_map(|&other| {
+        // What has a handful of partitions is no place to send a read to.
+        let is_narrow = most_partitions(other.partition_key()).is_some() && !other.clustering().is_empty();
+        if is_narrow {
+            return None;
+        }
         let query = wanted
             .is_served_by(other, table)
             .then(|| query(&pattern.head.cql, select, other, None))?;
@@ -82,12 +88,12 @@ pub(crate) fn table_for(pattern: &Pattern, context: &Context<'_>) -> Option<Sugg
         .collect();
     let bucket = wanted.bucket(&need, table, context);
     let created = Table {
-        name: wanted.free_name(table, schema, &asked)?,
+        name: wanted.free_name(table, context, &asked)?,
         columns: wanted.columns(bucket.as_ref(), table),
         indexes: Default::default(),
         view: None,
         compact_storage: false,
-        options: kept(table),
+        options: kept(table, schema),
         ..table.clone()
     };
     let migration = Migration {

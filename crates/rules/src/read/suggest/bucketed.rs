@@ -153,7 +153,7 @@ fn with_key_column(table: &Table, added: Column, context: &Context<'_>) -> Optio
         indexes: Default::default(),
         view: None,
         compact_storage: false,
-        options: kept(table),
+        options: kept(table, context.schema),
         ..table.clone()
     };
     created.columns.insert(table.partition_key().len(), added);

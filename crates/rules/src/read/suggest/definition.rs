@@ -11,7 +11,12 @@ use crate::definition;
 /// go, and how they are compacted where that was chosen. The others go with the other table: `comment` and `id`
 /// are its own, CDC has its consumers, caching and the sizes of chunks and filters fit its reads, and all of
 /// them can be altered later.
-pub(super) fn kept(table: &Table) -> BTreeMap<String, OptionValue> {
+pub(super) fn kept(table: &Table, schema: &Schema) -> BTreeMap<String, OptionValue> {
+    // The rows of a view live as long as those of its base.
+    let base = table.base().and_then(|base| schema.table(&table.keyspace, base));
+    let base = base.filter(|base| base.default_time_to_live() > 0);
+    let lifetime = base.and_then(|base| base.options.get_key_value("default_time_to_live"));
+
     let differs = |name: &str| match name {
         "default_time_to_live" => table.default_time_to_live() > 0,
         "gc_grace_seconds" => table.gc_grace_seconds() != Table::GC_GRACE_SECONDS,
@@ -20,6 +25,7 @@ pub(super) fn kept(table: &Table) -> BTreeMap<String, OptionValue> {
     };
     let options = table.options.iter().filter(|(name, _)| differs(name));
     options
+        .chain(lifetime)
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }

@@ -37,7 +37,7 @@ pub(crate) fn in_reverse(pattern: &Pattern, context: &Context<'_>) -> Option<Vec
         indexes: Default::default(),
         view: None,
         compact_storage: false,
-        options: kept(table),
+        options: kept(table, schema),
         ..table.clone()
     };
     for column in &mut reversed.columns {

@@ -1,7 +1,7 @@
 //! The key and the columns that a query asks for.
 
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
@@ -41,6 +41,25 @@ pub(crate) struct Asked {
 struct Names {
     by_key: BTreeMap<NeededKey, Option<String>>,
     taken: BTreeSet<String>,
+}
+
+/// What tables are called that were suggested in one run, over all of its statements: two keys never get one name.
+#[derive(Debug, Default)]
+pub struct SuggestedNames(RefCell<BTreeMap<TableName, Names>>);
+
+impl SuggestedNames {
+    /// The name of a table like this one with that key: the one that it was given before, else one that is free.
+    fn name(&self, key: NeededKey, table: &Table, schema: &Schema) -> Option<String> {
+        let mut tables = self.0.borrow_mut();
+        let names = tables.entry(super::bucket::name_of(table)).or_default();
+        if let Some(name) = names.by_key.get(&key) {
+            return name.clone();
+        }
+        let name = key.free_name(table, schema, &names.taken);
+        names.taken.extend(name.clone());
+        names.by_key.insert(key, name.clone());
+        name
+    }
 }
 
 /// What queries that need one key have in common: they share a table.
@@ -286,8 +305,11 @@ impl<'a> Wanted<'a> {
 
     /// `orders_by_status`, and by what else where another query needs another order of it or that is taken; none where
     /// all are.
-    pub(super) fn free_name(&self, table: &Table, schema: &Schema, asked: &Asked) -> Option<String> {
-        let own = self.key();
+    pub(super) fn free_name(&self, table: &Table, context: &Context<'_>, asked: &Asked) -> Option<String> {
+        let (own, schema) = (self.key(), context.schema);
+        if let Some(run) = context.names() {
+            return run.name(own, table, schema);
+        }
         let names = asked.names.get_or_init(|| {
             let mut names = Names::default();
             for key in asked.needs.keys() {
