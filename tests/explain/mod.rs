@@ -10,6 +10,7 @@ mod hostile;
 mod inputs;
 mod messages;
 mod migrations;
+mod products;
 mod sarif_schema;
 mod schemas;
 mod versions;

@@ -322,9 +322,13 @@ fn switched_off(settings: &Settings) -> Vec<&'static str> {
 /// Judges definitions alone, those of all keyspaces: every rule is run on traffic of which there is none, so that
 /// those speak which need a schema only.
 pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
+    lint_on(&Cluster::default(), schema, settings)
+}
+
+/// The same for a cluster of which something is known: its product and version.
+pub fn lint_on(cluster: &Cluster, schema: &Schema, settings: &Settings) -> Judgement {
     let window = Window::new(Timestamp::UNIX_EPOCH, "");
-    let cluster = Cluster::default();
-    let context = Context::new(&window, schema, &cluster).of_whole_schema();
+    let context = Context::new(&window, schema, cluster).of_whole_schema();
     let mut found = Findings::new(settings);
     let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(&context, &mut found));

@@ -18,6 +18,7 @@ use super::fields::{
 };
 use super::lint::Judge;
 use super::properties;
+use super::server::Server;
 use super::touched::PartitionsTouched;
 use super::transaction::{TransactionFields, transaction_of};
 use cqlens_audit::audit::Once;
@@ -104,7 +105,7 @@ impl Context<'_> {
 impl Context<'_> {
     /// Why a definition does not fit the schema, of which it is not taken to be a part.
     fn refused_definition(&self, statement: &Statement<'_>) -> Option<StatementError> {
-        if !self.has_schema || self.judge.server < ServerVersion::V6_0 {
+        if !self.has_schema || self.judge.server.language() < ServerVersion::V6_0 {
             return None;
         }
         // Servers of old could; what was altered so on one of them is altered in a schema.
@@ -225,7 +226,7 @@ impl StatementAnswer {
             return Self::from_error(error);
         }
         let template = Template::of(statement, context.keyspace);
-        let plan = Plan::of(statement, context.keyspace, context.schema).on(server);
+        let plan = Plan::of(statement, context.keyspace, context.schema).on(server.language());
         // Without markers, nothing has to be bound.
         let values = values.or((statement.bind_markers.is_empty()).then_some(&Values::NONE));
         keys.clear();
@@ -290,7 +291,7 @@ impl StatementAnswer {
             if let Some(error) = extension_error(&statement, server) {
                 return Self::from_error(error);
             }
-            let plan = Plan::of(&statement, context.keyspace, context.schema).on(server);
+            let plan = Plan::of(&statement, context.keyspace, context.schema).on(server.language());
             let values = values
                 .as_ref()
                 .or((statement.bind_markers.is_empty()).then_some(&Values::NONE));
@@ -362,14 +363,22 @@ impl StatementAnswer {
 }
 
 /// Syntax that the server does not know is an error there.
-pub(super) fn extension_error(statement: &Statement<'_>, server: ServerVersion) -> Option<StatementError> {
-    let extension = statement
-        .extension
-        .filter(|extension| !extension.is_read_by(server))?;
+pub(super) fn extension_error(statement: &Statement<'_>, server: Server) -> Option<StatementError> {
+    let extension = statement.extension.filter(|extension| !server.reads(extension))?;
     let message = match extension.dialect {
-        Dialect::Scylla => "ScyllaDB syntax, which Cassandra does not support".to_owned(),
+        Dialect::Scylla => format!(
+            "ScyllaDB syntax, which {} does not support (see --server)",
+            server.name()
+        ),
+        Dialect::Keyspaces => format!(
+            "syntax of Amazon Keyspaces, which {} does not support (see --server)",
+            server.name()
+        ),
         Dialect::Cassandra(since) => {
-            format!("syntax that Cassandra {server} does not support, but {since} does (see --server)")
+            format!(
+                "syntax that {} does not support, but {since} does (see --server)",
+                server.name()
+            )
         }
         Dialect::CassandraUpTo(last) => {
             format!("a name that Cassandra supports up to {last} only, unless it is quoted")

@@ -116,10 +116,14 @@ impl Definitions {
     /// Whether a definition of that table was not understood, or not accepted: what Cassandra would refuse is not known.
     pub(super) fn is_undefined(&self, keyspace: Option<&str>, table: &str) -> bool {
         keyspace.is_some_and(|keyspace| {
-            self.undefined.objects.contains(&TableName {
-                keyspace: keyspace.to_owned(),
-                table: table.to_owned(),
-            })
+            // ScyllaDB's, of a table with `cdc`: the server defines it.
+            let logged = table.strip_suffix("_scylla_cdc_log");
+            let is_log = logged.is_some_and(|logged| self.schema.table(keyspace, logged).is_some());
+            is_log
+                || self.undefined.objects.contains(&TableName {
+                    keyspace: keyspace.to_owned(),
+                    table: table.to_owned(),
+                })
         })
     }
 

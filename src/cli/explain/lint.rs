@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use jiff::civil::Date;
 
+use super::server::Server;
 use cqlens_audit::audit::Once;
-use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 use cqlens_cql::syntax::ast::Statement;
 use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted, SuggestedNames};
@@ -22,7 +22,7 @@ pub(super) struct Judge<'j> {
     /// What tables are called that were suggested so far.
     names: SuggestedNames,
     /// Who would read the statements.
-    pub(super) server: ServerVersion,
+    pub(super) server: Server,
 }
 
 impl<'j> Judge<'j> {
@@ -32,22 +32,19 @@ impl<'j> Judge<'j> {
             judging,
             today,
             names: SuggestedNames::default(),
-            server: ServerVersion::default(),
+            server: Server::default(),
         }
     }
 
-    /// The same for statements that a version of Cassandra reads.
-    pub(super) fn for_server(self, server: ServerVersion) -> Self {
+    /// The same for statements that this server reads.
+    pub(super) fn for_server(self, server: Server) -> Self {
         Self { server, ..self }
     }
 
     /// The findings on the statement that was executed once (none for a BATCH message of several), by whether they are
     /// accepted, the severest first.
     pub(super) fn findings(&self, once: &Once, statement: Option<&Statement<'_>>, schema: &Schema) -> Sorted {
-        let cluster = Cluster {
-            release_version: Some(self.server.to_string()),
-            ..Cluster::default()
-        };
+        let cluster = self.cluster();
         let context = Context::new(&once.window, schema, &cluster)
             .of_text(statement)
             .naming(&self.names);
@@ -57,9 +54,21 @@ impl<'j> Judge<'j> {
         self.set_apart(findings, schema)
     }
 
+    /// What is known of the cluster.
+    fn cluster(&self) -> Cluster {
+        Cluster {
+            product: Some(self.server.product()),
+            release_version: match self.server {
+                Server::Cassandra(version) => Some(version.to_string()),
+                Server::ScyllaDb | Server::Keyspaces | Server::Dse => None,
+            },
+            ..Cluster::default()
+        }
+    }
+
     /// The findings on the definitions of a schema, by whether they are accepted, the severest first.
     pub(super) fn definitions(&self, schema: &Schema) -> Sorted {
-        let findings = cqlens_rules::lint(schema, &self.judging.settings).findings;
+        let findings = cqlens_rules::lint_on(&self.cluster(), schema, &self.judging.settings).findings;
         self.set_apart(findings, schema)
     }
 

@@ -22,6 +22,7 @@ mod properties;
 mod recorded;
 mod remark;
 mod script;
+mod server;
 mod sites;
 mod source;
 mod touched;
@@ -42,9 +43,9 @@ use self::lint::{Judge, LintOutcome};
 use self::print::{Detail, Printer};
 use self::remark::RemarkLevel;
 use self::script::ScriptExplainer;
+use self::server::Server;
 use self::source::SourceText;
 use super::{colour, log, output::today, schema_file};
-use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 use cqlens_rehearse::recording::is_recording;
 use cqlens_rules::{Judging, Severity};
@@ -58,9 +59,10 @@ pub(super) struct Args {
     /// Definitions of the tables, as printed by `DESCRIBE SCHEMA`; without it, only the text is explained.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// The version of Cassandra that reads the statements: what it does not know is an error.
-    #[arg(long, value_name = "VERSION", default_value_t)]
-    server: ServerVersion,
+    /// Who reads the statements: 4.0, 4.1, 5.0 or 6.0 of Cassandra, scylladb, keyspaces or dse. What it does not know is an
+    /// error. The default is the product that --schema shows, else 5.0.
+    #[arg(long, value_name = "SERVER")]
+    server: Option<Server>,
     /// The keyspace of unqualified names, until a USE.
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
@@ -112,7 +114,9 @@ last two are results, and change the exit code only if --fail-on is given.";
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let schema = known_schema(args)?;
-    let judge = Judge::new(judging, today(Timestamp::now())).for_server(args.server);
+    let of_schema = || Server::of_schema(&schema.as_ref()?.text);
+    let server = args.server.or_else(of_schema).unwrap_or_default();
+    let judge = Judge::new(judging, today(Timestamp::now())).for_server(server);
     let stdout = io::stdout();
     let colour = colour::is_on(&stdout);
     let out = io::BufWriter::new(stdout.lock());

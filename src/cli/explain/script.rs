@@ -154,7 +154,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
     /// Explains a statement that reads or writes.
     fn request(&mut self, statement: &Statement<'_>, place: &PlacedStatement) -> io::Result<()> {
         let plan = Plan::of(statement, self.keyspace.as_deref(), &self.definitions.schema);
-        let plan = plan.on(self.judge.server);
+        let plan = plan.on(self.judge.server.language());
         let touches = matches!(
             plan.facts().kind,
             Kind::Select | Kind::Insert | Kind::Update | Kind::Delete | Kind::Batch | Kind::Transaction

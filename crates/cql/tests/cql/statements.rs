@@ -586,6 +586,28 @@ fn syntax_of_others_is_accepted_and_named() {
         ),
         (Dialect::Scylla, "ATTACH SERVICE_LEVEL gold TO r"),
         (Dialect::Scylla, "DETACH SERVICE LEVEL FROM r"),
+        (Dialect::Scylla, "LIST EFFECTIVE SERVICE LEVEL OF r"),
+        (Dialect::Scylla, "PRUNE MATERIALIZED VIEW v USING CONCURRENCY 3"),
+        (
+            Dialect::Scylla,
+            "CREATE INDEX by_owner ON shop.pets ((id), owner)",
+        ),
+        (Dialect::Scylla, "CREATE INDEX ON pets ((a, b), c)"),
+        (Dialect::Scylla, "CREATE KEYSPACE k"),
+        (
+            Dialect::Scylla,
+            "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': ['r1', 'r2']}",
+        ),
+        (Dialect::Scylla, "UPDATE t SET v = 'b' WHERE k = 1 IF v LIKE 'a%'"),
+        (
+            Dialect::Scylla,
+            "CREATE AGGREGATE a(int) SFUNC f STYPE int REDUCEFUNC r FINALFUNC g INITCOND 0",
+        ),
+        (
+            Dialect::Keyspaces,
+            "CREATE TABLE t (k int PRIMARY KEY) WITH CUSTOM_PROPERTIES = \
+             {'capacity_mode': {'throughput_mode': 'PAY_PER_REQUEST'}, 'ttl': {'status': 'enabled'}}",
+        ),
         (Dialect::Scylla, "LIST ALL SERVICE LEVELS"),
         (Dialect::Scylla, "LIST ATTACHED SERVICE LEVEL OF r"),
     ] {

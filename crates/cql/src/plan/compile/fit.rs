@@ -45,6 +45,7 @@ impl Fit {
                 })
             }
             ast::LiteralKind::Hex => Some(CqlType::TinyInt),
+            ast::LiteralKind::Nested => None,
         };
         if preferred.as_ref() == Some(cql_type) {
             Self::Exactly

@@ -117,6 +117,7 @@ pub(in crate::plan) fn accepts(cql_type: &CqlType, kind: LiteralKind) -> bool {
         LiteralKind::Uuid => matches!(cql_type, Uuid | TimeUuid),
         // A blob is taken for a tinyint: `HEX.getPreferedTypeFor` answers `ByteType`, which is one.
         LiteralKind::Hex => matches!(cql_type, Blob | TinyInt),
+        LiteralKind::Nested => false,
     }
 }
 

@@ -304,6 +304,8 @@ pub struct CreateIndex<'text> {
     pub name: Option<Name<'text>>,
     /// The table that is indexed.
     pub table: QualifiedName<'text>,
+    /// The partition key, if the index is local to partitions (ScyllaDB: `((key), column)`).
+    pub partition_key: Vec<Name<'text>>,
     /// What of it; may be empty for custom indexes.
     pub targets: Vec<IndexTargetDefinition<'text>>,
     /// `USING 'class'`, a string literal: `'sai'`, `'legacy_local_table'` or a class name.

@@ -45,7 +45,7 @@ impl Extension {
         match self.dialect {
             Dialect::Cassandra(since) => since <= server,
             Dialect::CassandraUpTo(last) => server <= last,
-            Dialect::Scylla => false,
+            Dialect::Scylla | Dialect::Keyspaces => false,
         }
     }
 }
@@ -57,8 +57,11 @@ pub enum Dialect {
     Cassandra(ServerVersion),
     /// Cassandra up to that version: `included_indexes` as a name up to 5.0.
     CassandraUpTo(ServerVersion),
-    /// ScyllaDB: `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW`, service levels.
+    /// ScyllaDB: `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW`, service levels, local indexes, lists of racks,
+    /// `IF … LIKE`, keyspaces without options, `REDUCEFUNC`.
     Scylla,
+    /// Amazon Keyspaces: `CUSTOM_PROPERTIES`.
+    Keyspaces,
 }
 
 /// The statement itself, by kind.

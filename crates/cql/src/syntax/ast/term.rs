@@ -228,6 +228,8 @@ pub enum LiteralKind {
     Uuid,
     /// `0x` and hex digits: a blob.
     Hex,
+    /// A list or a map of constants within a map of options, brackets included: `['r1', 'r2']`.
+    Nested,
 }
 
 /// A place for a value that is bound at execution.

@@ -1,6 +1,6 @@
 //! Functions, aggregates and triggers: kind and name.
 
-use crate::syntax::ast::{Kind, Other, QualifiedName};
+use crate::syntax::ast::{Dialect, Kind, Other, QualifiedName};
 use crate::syntax::{Keyword, TokenKind};
 
 use super::parser::{Parsed, Parser};
@@ -38,7 +38,7 @@ impl<'text> Parser<'text, '_> {
     }
 
     // create_aggregate ::= CREATE (OR REPLACE)? AGGREGATE (IF NOT EXISTS)? function_name '(' types? ')'
-    //                      SFUNC function STYPE type (FINALFUNC function)? (INITCOND term)?
+    //                      SFUNC function STYPE type (REDUCEFUNC function)? (FINALFUNC function)? (INITCOND term)?
     pub(super) fn create_aggregate(&mut self) -> Parsed<Other<'text>> {
         self.optional_if_not_exists()?;
         let object = Some(self.function_name()?);
@@ -47,6 +47,11 @@ impl<'text> Parser<'text, '_> {
         self.unqualified_function_name()?;
         self.expect_keyword(Keyword::Stype)?;
         self.type_name()?;
+        let start = self.peek().span;
+        if self.accept_word("REDUCEFUNC") {
+            self.unqualified_function_name()?;
+            self.extend(Dialect::Scylla, start);
+        }
         if self.accept_keyword(Keyword::Finalfunc) {
             self.unqualified_function_name()?;
         }

@@ -97,6 +97,11 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         self.position as u64
     }
 
+    /// The source text of a span.
+    pub(super) fn covered(&self, span: Span) -> &'text str {
+        span.of(self.text)
+    }
+
     /// The source text of a token.
     #[inline]
     pub(super) fn text_of(&self, token: Token) -> &'text str {

@@ -82,7 +82,10 @@ impl<'text> Parser<'text, '_> {
         loop {
             let key = self.literal_term()?;
             self.expect(TokenKind::Colon)?;
-            let value = self.literal_term()?;
+            let value = match self.optional_nested_option()? {
+                Some(nested) => nested,
+                None => self.literal_term()?,
+            };
             // `1` and `'1'` are one key: Cassandra compares the texts.
             if !keys.insert(key.decoded()) {
                 return Err(Self::refused(ParseErrorKind::Duplicate, key.span));

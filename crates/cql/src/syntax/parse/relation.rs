@@ -300,6 +300,12 @@ impl<'text> Parser<'text, '_> {
             TokenKind::Keyword(Keyword::Contains) if matches!(subject, Subject::Column(_)) => {
                 self.contains(subject, start)
             }
+            TokenKind::Keyword(Keyword::Like) if matches!(subject, Subject::Column(_)) => {
+                let keyword = self.advance().span;
+                self.extend(Dialect::Scylla, keyword);
+                let term = self.term()?;
+                Ok(self.related(subject, RelationOperator::Like, Comparand::One(term), start))
+            }
             _ => self.comparison_with(subject, start, Self::term),
         }
     }

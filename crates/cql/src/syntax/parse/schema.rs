@@ -18,14 +18,14 @@ impl<'text> Parser<'text, '_> {
         })
     }
 
-    // create_keyspace ::= CREATE KEYSPACE (IF NOT EXISTS)? keyspace with
+    // create_keyspace ::= CREATE KEYSPACE (IF NOT EXISTS)? keyspace with?
     pub(super) fn create_keyspace(&mut self) -> Parsed<CreateKeyspace<'text>> {
         let if_not_exists = self.optional_if_not_exists()?;
         let name = self.object_name()?;
         Ok(CreateKeyspace {
             if_not_exists,
+            options: self.properties_of_new_keyspace(name.span)?,
             name,
-            options: self.with_properties()?,
         })
     }
 
@@ -109,6 +109,7 @@ impl<'text> Parser<'text, '_> {
         self.expect_keyword(Keyword::On)?;
         let table = self.qualified_name()?;
         self.expect(TokenKind::OpenParenthesis)?;
+        let partition_key = self.optional_partition_of_index()?;
         let mut targets = Vec::new();
         if self.accept(TokenKind::CloseParenthesis).is_none() {
             targets = self.comma_separated(Self::index_target)?;
@@ -129,6 +130,7 @@ impl<'text> Parser<'text, '_> {
             if_not_exists,
             name,
             table,
+            partition_key,
             targets,
             using,
             options,

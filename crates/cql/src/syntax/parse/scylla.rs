@@ -1,11 +1,58 @@
-//! Statements that only ScyllaDB has: kind and name. What follows the name is not looked at.
+//! What only ScyllaDB reads (and Amazon Keyspaces): statements, of which kind and name are kept, and parts of definitions.
 
-use crate::syntax::ast::{Dialect, Kind, Other, QualifiedName};
-use crate::syntax::{Keyword, TokenKind};
+use crate::syntax::ast::{Dialect, Kind, Literal, LiteralKind, Name, Other, Property, QualifiedName};
+use crate::syntax::{Expected, Keyword, Span, TokenKind};
 
 use super::parser::{Parsed, Parser};
 
 impl<'text> Parser<'text, '_> {
+    // partition_of_index ::= '(' column (',' column)* ')' ','
+    pub(super) fn optional_partition_of_index(&mut self) -> Parsed<Vec<Name<'text>>> {
+        let start = self.peek().span;
+        if self.accept(TokenKind::OpenParenthesis).is_none() {
+            return Ok(Vec::new());
+        }
+        let columns = self.comma_separated(Self::column)?;
+        self.expect(TokenKind::CloseParenthesis)?;
+        self.extend(Dialect::Scylla, self.since(start));
+        self.expect(TokenKind::Comma)?;
+        Ok(columns)
+    }
+
+    /// The options of a keyspace, which ScyllaDB has defaults for.
+    pub(super) fn properties_of_new_keyspace(&mut self, name: Span) -> Parsed<Vec<Property<'text>>> {
+        if matches!(self.kind(), TokenKind::End | TokenKind::Semicolon) {
+            self.expecting(Expected::Keyword(Keyword::With));
+            self.extend(Dialect::Scylla, name);
+            return Ok(Vec::new());
+        }
+        self.with_properties()
+    }
+
+    // nested ::= '[' (literal (',' literal)*)? ']' | '{' … '}'   as a value of a map of options
+    pub(super) fn optional_nested_option(&mut self) -> Parsed<Option<Literal<'text>>> {
+        let start = self.peek().span;
+        match self.kind() {
+            TokenKind::OpenBracket => {
+                self.advance();
+                self.comma_separated(|parser| parser.expect(TokenKind::String))?;
+                self.expect(TokenKind::CloseBracket)?;
+                self.extend(Dialect::Scylla, self.since(start));
+            }
+            TokenKind::OpenBrace => {
+                self.nested(Self::literal_map)?;
+                self.extend(Dialect::Keyspaces, self.since(start));
+            }
+            _ => return Ok(None),
+        }
+        let span = self.since(start);
+        Ok(Some(Literal {
+            kind: LiteralKind::Nested,
+            text: self.covered(span),
+            span,
+        }))
+    }
+
     // prune_view ::= PRUNE MATERIALIZED VIEW table …
     pub(super) fn prune_view(&mut self) -> Parsed<Other<'text>> {
         let start = self.peek().span;
@@ -55,14 +102,22 @@ impl<'text> Parser<'text, '_> {
     /// After `LIST`: whether service levels are to be listed.
     pub(super) fn at_service_levels(&self) -> bool {
         let after_all = usize::from(self.at_keyword(Keyword::All));
-        let words = ["SERVICE", "SERVICE_LEVEL", "SERVICE_LEVELS", "ATTACHED"];
+        let words = [
+            "SERVICE",
+            "SERVICE_LEVEL",
+            "SERVICE_LEVELS",
+            "ATTACHED",
+            "EFFECTIVE",
+        ];
         words.iter().any(|word| self.word_at(after_all, word))
     }
 
-    // list_service_levels ::= LIST ALL? ATTACHED? service_level_words …
+    // list_service_levels ::= LIST ALL? (ATTACHED | EFFECTIVE)? service_level_words …
     pub(super) fn list_service_levels(&mut self) -> Parsed<Other<'text>> {
         self.accept_keyword(Keyword::All);
-        self.accept_word("ATTACHED");
+        if !self.accept_word("ATTACHED") {
+            self.accept_word("EFFECTIVE");
+        }
         self.service_level_words()?;
         self.rest(Kind::ListServiceLevel, None)
     }

@@ -359,6 +359,11 @@ impl Writer<'_> {
         self.push("ON ");
         self.table(&create.table);
         self.push(" (");
+        if !create.partition_key.is_empty() {
+            self.push("(");
+            self.separated(", ", &create.partition_key, Self::name);
+            self.push("), ");
+        }
         self.separated(", ", &create.targets, Self::index_target);
         self.push(")");
         if create.using.is_some() {
