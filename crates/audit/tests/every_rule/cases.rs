@@ -382,6 +382,9 @@ fn writes() -> Vec<Case> {
                 ("UPDATE shop.hits SET n = n + 1 WHERE page = ?", &[Int(2)]),
             ])),
             |wire| wire.times(60, &ask("UPDATE shop.hits SET n = n + 1 WHERE page = ?", &[Int(1)]), &Void)),
+        case("counter-delete",
+            |wire| wire.times(60, &ask("DELETE FROM shop.hits WHERE page = ?", &[Int(1)]), &Void),
+            |wire| wire.times(60, &ask("UPDATE shop.hits SET n = n + 1 WHERE page = ?", &[Int(1)]), &Void)),
         case("list-modification",
             |wire| wire.times(60, &ask("UPDATE shop.users SET emails[0] = ? WHERE id = ?", &[Text("a"), Int(1)]), &Void),
             |wire| wire.times(60, &ask("UPDATE shop.users SET tags = tags + ? WHERE id = ?", &[Bytes(&[0, 0, 0, 0]), Int(1)]), &Void)),
@@ -854,6 +857,13 @@ fn definitions() -> Vec<Case> {
         )
     };
     let three = keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 3}");
+    // Without the common tables.
+    let alone = |columns: &str| format!("{three}{}", table(columns));
+    let indexes = |count: usize| -> String {
+        let columns: String = (0..count).map(|number| format!(", c{number} int")).collect();
+        let created = (0..count).map(|number| format!("CREATE INDEX ON shop.more (c{number});"));
+        table(&format!("k int PRIMARY KEY{columns});")) + &created.collect::<String>()
+    };
     let many = |count: usize| -> String {
         let tables = (0..count).map(|number| format!("CREATE TABLE shop.t{number} (k int PRIMARY KEY);"));
         tables.collect()
@@ -878,6 +888,19 @@ fn definitions() -> Vec<Case> {
                 "k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60 AND compaction = {'class': 'TimeWindowCompactionStrategy'};",
             ),
         ),
+        definition(
+            "endless-partition",
+            alone("k int, at timestamp, PRIMARY KEY (k, at));"),
+            alone("k int, day date, at timestamp, PRIMARY KEY ((k, day), at));"),
+        ),
+        definition(
+            "time-window-settings",
+            alone("k int PRIMARY KEY) WITH compaction = {'class': 'TimeWindowCompactionStrategy'};"),
+            alone(
+                "k int PRIMARY KEY) WITH default_time_to_live = 2592000 AND compaction = {'class': 'TimeWindowCompactionStrategy'};",
+            ),
+        ),
+        definition("many-indexes", indexes(6), indexes(5)),
         definition("materialized-view-write", String::new(), three.clone()),
         definition(
             "gc-grace-zero",

@@ -2,26 +2,32 @@
 //! ([`super::lint`]).
 
 mod compact_storage;
+mod endless_partition;
 mod few_partitions;
 mod gc_grace_zero;
+mod many_indexes;
 mod many_tables;
 mod materialized_view_write;
 mod replication_factor;
 mod sasi_index;
 mod simple_strategy;
+mod time_window_settings;
 mod ttl_without_windows;
 
 use super::{About, Context, Findings, Rule, Severity, Threshold};
 use cqlens_cql::schema::{Column, DataType, Keyspace, OptionValue, Table, TableName, quote};
 
 pub(super) use compact_storage::CompactStorage;
+pub(super) use endless_partition::EndlessPartition;
 pub(super) use few_partitions::FewPartitions;
 pub(super) use gc_grace_zero::GcGraceZero;
+pub(super) use many_indexes::ManyIndexes;
 pub(super) use many_tables::ManyTables;
 pub(super) use materialized_view_write::MaterializedViewWrite;
 pub(super) use replication_factor::ReplicationFactor;
 pub(super) use sasi_index::SasiIndex;
 pub(super) use simple_strategy::SimpleStrategy;
+pub(super) use time_window_settings::TimeWindowSettings;
 pub(super) use ttl_without_windows::TtlWithoutWindows;
 
 /// The group of these rules.
@@ -46,6 +52,22 @@ pub(super) const SIZE_TIERED: &str = "SizeTieredCompactionStrategy";
 pub(super) const LEVELED: &str = "LeveledCompactionStrategy";
 
 pub(super) const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
+
+/// How long a time window of the table is: a day where it does not say.
+pub(super) fn window_seconds(table: &Table) -> u64 {
+    const DAY: u64 = 86_400;
+    let option = |name: &str| match table.options.get("compaction") {
+        Some(OptionValue::Map(options)) => options.get(name).map(String::as_str),
+        _ => None,
+    };
+    let unit = match option("compaction_window_unit") {
+        Some("MINUTES") => DAY / 24 / 60,
+        Some("HOURS") => DAY / 24,
+        _ => DAY,
+    };
+    let size = option("compaction_window_size").and_then(|size| size.parse().ok());
+    unit.saturating_mul(size.unwrap_or(1))
+}
 
 /// Whether the rows of a partition are in the order of time.
 fn is_time_series(table: &Table) -> bool {
@@ -165,6 +187,6 @@ mod tests {
     #[test]
     fn what_stands_here_is_in_the_group() {
         let group = RULES.iter().filter(|rule| rule.about().group == GROUP);
-        assert_eq!(group.count(), 9);
+        assert_eq!(group.count(), 12);
     }
 }

@@ -90,7 +90,7 @@ fn finding(name: &TableName, table: &Table, context: &Context<'_>) -> Finding {
 }
 
 /// The window that cuts the lifetime of rows into about thirty.
-fn window(ttl: u64) -> (&'static str, u64) {
+pub(super) fn window(ttl: u64) -> (&'static str, u64) {
     const HOUR: u64 = 3_600;
     const DAY: u64 = 24 * HOUR;
     match ttl / 30 {

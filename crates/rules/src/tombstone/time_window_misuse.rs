@@ -3,12 +3,12 @@
 use crate::{
     About, Cause, Context, Finding, Findings, Rule, Severity,
     application::{impact, sum},
-    definition::{TIME_WINDOW, compaction},
+    definition::{TIME_WINDOW, compaction, window_seconds},
     figures::{is_steady, often, share},
     statement::{TableWrite, modifications, patterns},
 };
 use cqlens_cql::{
-    schema::{OptionValue, Table, TableName},
+    schema::{Table, TableName},
     syntax::ast::{Modification, Statement, Term},
 };
 use cqlens_window::number;
@@ -196,19 +196,9 @@ fn late(
 
 const DAY_US: u64 = 86_400_000_000;
 
-/// How long a time window of the table is, in microseconds: a day where it does not say.
+/// How long a time window of the table is, in microseconds.
 fn window_us(table: &Table) -> u64 {
-    let option = |name: &str| match table.options.get("compaction") {
-        Some(OptionValue::Map(options)) => options.get(name).map(String::as_str),
-        _ => None,
-    };
-    let unit = match option("compaction_window_unit") {
-        Some("MINUTES") => DAY_US / 24 / 60,
-        Some("HOURS") => DAY_US / 24,
-        _ => DAY_US,
-    };
-    let size = option("compaction_window_size").and_then(|size| size.parse().ok());
-    unit.saturating_mul(size.unwrap_or(1))
+    window_seconds(table).saturating_mul(1_000_000)
 }
 
 /// Rows without a TTL among others that have one.

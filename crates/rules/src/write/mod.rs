@@ -2,6 +2,7 @@
 
 mod batch_too_large;
 mod counter_batch;
+mod counter_delete;
 mod growing_collection;
 mod large_mutation;
 mod list_modification;
@@ -23,6 +24,7 @@ use cqlens_window::{Pattern, PatternId, number};
 
 pub(super) use batch_too_large::BatchTooLarge;
 pub(super) use counter_batch::CounterBatch;
+pub(super) use counter_delete::CounterDelete;
 pub(super) use growing_collection::GrowingCollection;
 pub(super) use large_mutation::LargeMutation;
 pub(super) use list_modification::ListModification;
