@@ -37,8 +37,12 @@ fn rules(script: &str) -> Vec<String> {
 #[test]
 fn a_condition_is_info_and_says_nothing_of_other_writes() {
     let script = "INSERT INTO users (name, mail) VALUES (?, ?) IF NOT EXISTS;\nUPDATE users SET mail = ? WHERE name = ?;";
+    let of_conditions = |line: &String| line.contains("[lwt-heavy]");
     assert_eq!(
-        found(script),
+        found(script)
+            .into_iter()
+            .filter(of_conditions)
+            .collect::<Vec<_>>(),
         ["info[lwt-heavy]: Each execution of this write to `shop.users` is a lightweight transaction"]
     );
     let without_schema = Folder::new().explain(&["--quiet"], script.as_bytes());
@@ -187,4 +191,27 @@ fn the_table_of_a_migration_tool_is_left_alone() {
         rules(&table.replace("schema_migration", "tasks")),
         ["medium few-partitions"]
     );
+}
+
+#[test]
+fn deletes_of_counters_are_found_in_a_file() {
+    assert_eq!(rules("DELETE FROM hits WHERE page = 1;"), ["low counter-delete"]);
+}
+
+#[test]
+fn statements_of_a_run_are_compared() {
+    let script =
+        "INSERT INTO locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\nDELETE FROM locks WHERE name = ?;";
+    let title =
+        "low[mixed-conditional-writes]: The same columns of `shop.locks` are written with IF and without";
+    assert!(
+        found(script).iter().any(|line| line == title),
+        "{:?}",
+        found(script)
+    );
+    let one_decision = "BEGIN BATCH UPDATE locks SET owner = ? WHERE name = 'a' IF owner = ?;
+                        UPDATE locks SET owner = ? WHERE name = 'a'; APPLY BATCH;";
+    assert_eq!(rules(one_decision), ["info lwt-heavy"]);
+    let alike = "INSERT INTO locks (name, owner) VALUES (?, ?) IF NOT EXISTS;\nDELETE FROM locks WHERE name = ? IF EXISTS;";
+    assert_eq!(rules(alike), ["info lwt-heavy", "info lwt-heavy"]);
 }

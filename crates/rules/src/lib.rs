@@ -318,6 +318,20 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     judgement
 }
 
+/// Judges what statements have to do with each other that were read and never executed, such as those of one file: by the
+/// rules that need nothing else.
+pub fn check_together(context: &Context<'_>, settings: &Settings) -> Judgement {
+    let mut found = Findings::new(settings);
+    let run = TOGETHER.iter().filter(|rule| settings.runs(rule.about().id));
+    run.for_each(|rule| rule.check(context, &mut found));
+    let mut judgement = found.ranked(context);
+    bookkeeping::leave_out(&mut judgement.findings, context);
+    judgement
+}
+
+/// The rules on statements beside each other, of which no load needs to be known.
+const TOGETHER: &[&dyn Rule] = &[&write::MixedConditionalWrites];
+
 fn switched_off(settings: &Settings) -> Vec<&'static str> {
     let ids = RULES.iter().map(|rule| rule.about().id);
     ids.filter(|id| !settings.runs(id)).collect()

@@ -11,8 +11,8 @@ use cqlens_audit::audit::Once;
 use cqlens_cql::schema::Schema;
 use cqlens_cql::syntax::ast::Statement;
 use cqlens_rules::{Comment, Context, Finding, Judging, Severity, Sorted, SuggestedNames};
-use cqlens_window::Cluster;
 use cqlens_window::number;
+use cqlens_window::{Cluster, Window};
 
 /// By what statements are judged.
 #[derive(Debug)]
@@ -52,6 +52,14 @@ impl<'j> Judge<'j> {
         // What a rule says of the schema as a whole is said of no statement.
         findings.retain(|finding| finding.patterns.contains(&once.id));
         self.set_apart(findings, schema)
+    }
+
+    /// The findings on the statements of a run beside each other.
+    pub(super) fn together(&self, window: &Window, schema: &Schema) -> Sorted {
+        let cluster = self.cluster();
+        let context = Context::new(window, schema, &cluster).of_text(None);
+        let judgement = cqlens_rules::check_together(&context, &self.judging.settings);
+        self.set_apart(judgement.findings, schema)
     }
 
     /// What is known of the cluster.

@@ -25,6 +25,7 @@ mod script;
 mod server;
 mod sites;
 mod source;
+mod together;
 mod touched;
 mod transaction;
 

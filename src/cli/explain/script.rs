@@ -15,6 +15,7 @@ use super::nearest;
 use super::print::Printer;
 use super::remark::{Remark, RemarkLevel};
 use super::source::{PlacedStatement, SourceText};
+use super::together::RunWrites;
 use super::transaction;
 use cqlens_audit::audit::Once;
 use cqlens_cql::footprint::{Count, Footprint, Keys};
@@ -35,6 +36,7 @@ pub(super) struct ScriptExplainer<'s, W> {
     definitions: Definitions,
     printer: Printer<W>,
     keys: Keys,
+    writes: RunWrites,
     outcome: LintOutcome,
 }
 
@@ -52,6 +54,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             definitions,
             printer,
             keys: Keys::new(),
+            writes: RunWrites::default(),
             outcome: LintOutcome::default(),
         }
     }
@@ -88,6 +91,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
 
     /// Says what the rules find in definitions, and hands back what became of all.
     pub(super) fn finish(mut self) -> io::Result<(LintOutcome, Printer<W>)> {
+        self.judge_together()?;
         let judged = self.definitions.findings(self.judge);
         for (remark, place) in judged.open {
             self.say(remark, &place)?;
@@ -98,6 +102,22 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
         }
         lint::warn_of_mistakes(&self.definitions.schema);
         Ok((self.outcome, self.printer))
+    }
+
+    /// Says what the statements have to do with each other.
+    fn judge_together(&mut self) -> io::Result<()> {
+        let writes = std::mem::take(&mut self.writes);
+        let judged = self.judge.together(&writes.window, &self.definitions.schema);
+        for finding in judged.open {
+            if let Some(place) = writes.place(&finding) {
+                self.say(Remark::from_finding(finding, Vec::new()), place)?;
+            }
+        }
+        for finding in judged.accepted {
+            self.outcome.accepted += 1;
+            self.printer.accepted(&finding)?;
+        }
+        Ok(())
     }
 
     fn unparsed(&mut self, error: &ParseError, place: &PlacedStatement) -> io::Result<()> {
@@ -232,6 +252,7 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             self.outcome.accepted += 1;
             self.printer.accepted(&finding)?;
         }
+        self.writes.note(once, place);
         Ok(())
     }
 

@@ -103,11 +103,14 @@ fn finding(
 ) -> Finding {
     let [without, with] = [&plain, &conditional].map(|writes| sum(writes, |pattern| pattern.count));
     let severity = context.severity(found, &impact(Severity::Low, &plain).at_most(Severity::Medium));
-    let title = format!(
-        "The same columns of `{name}` are written with IF ({}) and without{}",
-        number::plural(with, "time", "times"),
-        often(without, context.watch_table(name))
-    );
+    let title = match context.is_text() {
+        true => format!("The same columns of `{name}` are written with IF and without"),
+        false => format!(
+            "The same columns of `{name}` are written with IF ({}) and without{}",
+            number::plural(with, "time", "times"),
+            often(without, context.watch_table(name))
+        ),
+    };
     Finding::on_all(
         &ABOUT,
         severity,
