@@ -352,6 +352,7 @@ pub fn lint_on(cluster: &Cluster, schema: &Schema, settings: &Settings) -> Judge
     run.clone().for_each(|rule| rule.check(&context, &mut found));
     let mut judgement = found.ranked(&context);
     bookkeeping::leave_out(&mut judgement.findings, &context);
+    program::leave_out(&mut judgement.findings, &context);
     example::put(&mut judgement.findings, &context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.off = switched_off(settings);

@@ -230,6 +230,16 @@ pub(super) fn advise(findings: &mut [Finding], context: &Context<'_>) {
     }
 }
 
+/// Leaves out what is found on the definitions of such programs: they create their tables themselves, and need them as they
+/// are.
+pub(super) fn leave_out(findings: &mut Vec<Finding>, context: &Context<'_>) {
+    findings.retain(|finding| {
+        let keyspace = finding.keyspace.as_ref().filter(|_| finding.table.is_some());
+        let keyspace = keyspace.and_then(|name| context.schema.keyspaces.get(name));
+        keyspace.and_then(of_keyspace).is_none()
+    });
+}
+
 fn of_keyspace(keyspace: &Keyspace) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| {
         let mut tables = program.tables.iter();
@@ -326,6 +336,22 @@ mod tests {
         let finding = found("", "orders (gocql)");
         assert!(!finding.advice.contains("JanusGraph"), "{}", finding.advice);
         assert_ne!(finding.suggested_cql, Vec::<String>::new());
+    }
+
+    #[test]
+    fn definitions_of_a_known_program_are_left_alone() {
+        let rules = |tables: &str| {
+            let schema = format!(
+                "CREATE KEYSPACE t WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': 3}};
+                 CREATE TABLE t.cluster_membership (part tinyint, host uuid, PRIMARY KEY (part, host));{tables}"
+            );
+            let findings = crate::lint(&Schema::from_cql(&schema).unwrap(), &Settings::default()).findings;
+            findings.iter().map(|finding| finding.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(""), ["few-partitions"]);
+        let all = ["executions", "history_node", "history_tree"]
+            .map(|table| format!("CREATE TABLE t.{table} (k int PRIMARY KEY);"));
+        assert_eq!(rules(&all.concat()), [""; 0]);
     }
 
     #[test]
