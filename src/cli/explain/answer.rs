@@ -370,6 +370,10 @@ pub(super) fn extension_error(statement: &Statement<'_>, server: Server) -> Opti
             "ScyllaDB syntax, which {} does not support (see --server)",
             server.name()
         ),
+        Dialect::Dse => format!(
+            "a type of DataStax Enterprise, which {} does not support (see --server)",
+            server.name()
+        ),
         Dialect::Keyspaces => format!(
             "syntax of Amazon Keyspaces, which {} does not support (see --server)",
             server.name()

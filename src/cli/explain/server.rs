@@ -57,7 +57,9 @@ impl Server {
     /// Whether it reads what not every server does.
     pub(super) fn reads(self, extension: &Extension) -> bool {
         match (extension.dialect, self) {
-            (Dialect::Scylla, Self::ScyllaDb) | (Dialect::Keyspaces, Self::Keyspaces) => true,
+            (Dialect::Scylla, Self::ScyllaDb)
+            | (Dialect::Keyspaces, Self::Keyspaces)
+            | (Dialect::Dse, Self::Dse) => true,
             _ => extension.is_read_by(self.language()),
         }
     }
@@ -77,6 +79,7 @@ fn of_statement(statement: &Statement<'_>) -> Option<Server> {
     match statement.extension.map(|extension| extension.dialect) {
         Some(Dialect::Scylla) => return Some(Server::ScyllaDb),
         Some(Dialect::Keyspaces) => return Some(Server::Keyspaces),
+        Some(Dialect::Dse) => return Some(Server::Dse),
         _ => {}
     }
     let options = match &statement.body {

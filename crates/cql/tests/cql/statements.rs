@@ -608,6 +608,10 @@ fn syntax_of_others_is_accepted_and_named() {
             "CREATE TABLE t (k int PRIMARY KEY) WITH CUSTOM_PROPERTIES = \
              {'capacity_mode': {'throughput_mode': 'PAY_PER_REQUEST'}, 'ttl': {'status': 'enabled'}}",
         ),
+        (
+            Dialect::Dse,
+            "CREATE TABLE t (k int PRIMARY KEY, place 'PointType')",
+        ),
         (Dialect::Scylla, "LIST ALL SERVICE LEVELS"),
         (Dialect::Scylla, "LIST ATTACHED SERVICE LEVEL OF r"),
     ] {

@@ -45,7 +45,7 @@ impl Extension {
         match self.dialect {
             Dialect::Cassandra(since) => since <= server,
             Dialect::CassandraUpTo(last) => server <= last,
-            Dialect::Scylla | Dialect::Keyspaces => false,
+            Dialect::Scylla | Dialect::Keyspaces | Dialect::Dse => false,
         }
     }
 }
@@ -62,6 +62,8 @@ pub enum Dialect {
     Scylla,
     /// Amazon Keyspaces: `CUSTOM_PROPERTIES`.
     Keyspaces,
+    /// DataStax Enterprise: types of places and of ranges of dates (`'PointType'`).
+    Dse,
 }
 
 /// The statement itself, by kind.

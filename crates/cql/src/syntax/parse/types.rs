@@ -1,7 +1,7 @@
 //! Types.
 
 use crate::ServerVersion;
-use crate::syntax::ast::{Literal, LiteralKind, NativeType, TypeName};
+use crate::syntax::ast::{Dialect, Literal, LiteralKind, NativeType, TypeName};
 use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::name::{is_name, is_type_name};
@@ -101,7 +101,10 @@ impl<'text> Parser<'text, '_> {
             text: self.text_of(token),
             span: token.span,
         };
-        if !may_be_class(class_name(&literal.decoded())) {
+        let decoded = literal.decoded();
+        if DSE_CLASSES.contains(&class_name(&decoded)) {
+            self.extend(Dialect::Dse, token.span);
+        } else if !may_be_class(class_name(&decoded)) {
             return Err(Self::refused(ParseErrorKind::ValueNotAllowed, token.span));
         }
         Ok(TypeName::Custom(literal))
@@ -193,6 +196,9 @@ fn may_be_class(name: &str) -> bool {
         MARSHAL_CLASSES.contains(&name)
     }
 }
+
+/// Those that DataStax Enterprise has besides.
+const DSE_CLASSES: [&str; 4] = ["DateRangeType", "LineStringType", "PointType", "PolygonType"];
 
 /// The types of `org.apache.cassandra.db.marshal`, which may be named without their package.
 const MARSHAL_CLASSES: [&str; 33] = [
