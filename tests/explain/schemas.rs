@@ -36,7 +36,7 @@ fn a_statement_of_a_schema_that_is_not_understood_is_left_out_with_its_place() {
     let schema = format!(
         "{KEYSPACE}CREATE ROLE admin WITH SALTED HASH = 'x' AND LOGIN = true;\n\
          CREATE TABLE shop.pets (id uuid PRIMARY KEY, owner text, race text);\n\
-         CREATE INDEX by_owner ON shop.pets\n    ((id), owner);\nCREATE TABLE shop.kv (k int PRIMARY KEY, v int);\n"
+         CREATE INDEX by_owner ON shop.pets\n    (owner) STORED AS x;\nCREATE TABLE shop.kv (k int PRIMARY KEY, v int);\n"
     );
     let ended = with_schema(
         &schema,
@@ -45,7 +45,7 @@ fn a_statement_of_a_schema_that_is_not_understood_is_left_out_with_its_place() {
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
     for place in [
         "s.cql:2:24: unexpected token, expected ",
-        "s.cql:5:6: unexpected token, expected ",
+        "s.cql:5:13: unexpected token, expected ",
     ] {
         assert!(ended.err.contains(place), "{}", ended.err);
     }
@@ -108,6 +108,17 @@ fn what_a_refused_definition_would_have_defined_is_not_judged() {
     ));
     assert_eq!(drawn(&altered.out), ["<stdin>:3:15 parse"], "{}", altered.out);
     assert!(altered.out.contains("1 error; 1 not judged"), "{}", altered.out);
+}
+
+#[test]
+fn values_of_a_type_that_is_defined_elsewhere_are_not_judged() {
+    let text = "CREATE TABLE shop.t (k int PRIMARY KEY, v frozen<address>, w int);\n\
+                INSERT INTO shop.t (k, v) VALUES (1, {street: 'a'});\nSELECT w FROM shop.t WHERE k = 1;";
+    let elsewhere = script(text);
+    assert_eq!(drawn(&elsewhere.out), Vec::<String>::new(), "{}", elsewhere.out);
+    assert!(elsewhere.out.contains("1 not judged"), "{}", elsewhere.out);
+    let here = script(&format!("CREATE TYPE shop.address (street int);\n{text}"));
+    assert_eq!(drawn(&here.out), ["<stdin>:3:47 prepare"], "{}", here.out);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use cqlens_cql::schema::{Keyspace, Schema, SchemaError, SchemaErrorKind, TableName, is_system};
+use cqlens_cql::schema::{DataType, Keyspace, Schema, SchemaError, SchemaErrorKind, TableName, is_system};
 use cqlens_cql::syntax::ast::{Body, Dropped, QualifiedName, Statement};
 use cqlens_cql::syntax::{self, DefinitionTarget, ParseError};
 
@@ -113,18 +113,30 @@ impl Definitions {
         }
     }
 
-    /// Whether a definition of that table was not understood, or not accepted: what Cassandra would refuse is not known.
+    /// Whether a definition of that table was not understood, or not accepted, or has a type that is defined elsewhere: what
+    /// Cassandra would refuse is not known.
     pub(super) fn is_undefined(&self, keyspace: Option<&str>, table: &str) -> bool {
         keyspace.is_some_and(|keyspace| {
             // ScyllaDB's, of a table with `cdc`: the server defines it.
             let logged = table.strip_suffix("_scylla_cdc_log");
             let is_log = logged.is_some_and(|logged| self.schema.table(keyspace, logged).is_some());
             is_log
+                || self.has_unknown_type(keyspace, table)
                 || self.undefined.objects.contains(&TableName {
                     keyspace: keyspace.to_owned(),
                     table: table.to_owned(),
                 })
         })
+    }
+
+    fn has_unknown_type(&self, keyspace: &str, table: &str) -> bool {
+        let table = self.schema.table(keyspace, table);
+        table
+            .zip(self.schema.keyspace(keyspace))
+            .is_some_and(|(table, keyspace)| {
+                let mut columns = table.columns.iter();
+                columns.any(|column| names_unknown_type(&column.data_type, keyspace))
+            })
     }
 
     /// Takes note of a definition that is no CQL, or that the server does not read.
@@ -288,6 +300,21 @@ pub(super) struct JudgedDefinitions {
 fn key(finding: &Finding) -> FindingKey {
     let finding = finding.clone();
     (finding.rule, finding.keyspace, finding.table, finding.subject)
+}
+
+/// Whether it is, or holds, a user-defined type that the keyspace does not have.
+fn names_unknown_type(data_type: &DataType, keyspace: &Keyspace) -> bool {
+    let unknown = |data_type: &DataType| names_unknown_type(data_type, keyspace);
+    match data_type {
+        DataType::Native(_) | DataType::Custom(_) => false,
+        DataType::List(inner)
+        | DataType::Set(inner)
+        | DataType::Vector(inner, _)
+        | DataType::Frozen(inner) => unknown(inner),
+        DataType::Map(key, value) => unknown(key) || unknown(value),
+        DataType::Tuple(components) => components.iter().any(unknown),
+        DataType::UserDefined(name) => !keyspace.types.contains_key(name),
+    }
 }
 
 /// What a statement defines or drops as a whole, so that all of it is known again.

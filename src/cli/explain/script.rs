@@ -185,8 +185,9 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
         let values = statement.bind_markers.is_empty().then_some(&Values::NONE);
         self.keys.clear();
         let keyspace = plan.facts().keyspace.as_deref();
-        let is_undefined = self.is_undefined(statement);
-        match plan.execute(values, &mut self.keys) {
+        let executed = plan.execute(values, &mut self.keys);
+        let is_undefined = executed.is_err() && self.is_undefined(statement);
+        match executed {
             // What is not known may be defined elsewhere, which says nothing of the statement.
             Err(refusal)
                 if !is_undefined && (self.definitions.knows_all_of(keyspace) || !says_nothing(&refusal)) =>
