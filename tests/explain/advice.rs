@@ -49,6 +49,22 @@ fn a_range_and_contains_get_advice_of_their_own() {
 }
 
 #[test]
+fn a_clustering_column_is_not_to_become_one() {
+    let of = |column: &str| {
+        explained(&format!(
+            "CREATE TABLE shop.ev (k text, a int, b int, v int, PRIMARY KEY (k, a, b));\n\
+             SELECT v FROM shop.ev WHERE k = ? AND {column} = ? ALLOW FILTERING;"
+        ))
+    };
+    assert!(of("v").contains("make the filtered column a clustering column"));
+    let in_key = of("b");
+    assert!(
+        in_key.contains("the one before it is not") && !in_key.contains("make the filtered"),
+        "{in_key}"
+    );
+}
+
+#[test]
 fn the_fixes_of_one_keyspace_are_one() {
     let out = Folder::new()
         .explain(

@@ -4,8 +4,12 @@ use super::{
     About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan,
     of_an_index, table, user_reads,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, Wish, statement::selected};
-use cqlens_cql::{footprint::PartitionClass, plan::Flag, syntax::ast::RelationOperator};
+use crate::{
+    Cause, Context, Finding, Quantity, Rule, Wish,
+    figures::definition,
+    statement::{restricted, selected},
+};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Column, syntax::ast::RelationOperator};
 use cqlens_window::{Pattern, PatternId};
 
 pub(crate) struct AllowFiltering;
@@ -60,7 +64,13 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .weighing(impact);
-    if pattern.is(Flag::FullPartitionKey) {
+    if pattern.is(Flag::FullPartitionKey) && skips_in_key((id, pattern), context) {
+        finding.advice(
+            "This is cheap while the partition stays small, but every read scans all of its rows: a clustering \
+             column is restricted and the one before it is not. If partitions grow, restrict that one as well, or \
+             create a table whose rows are in the order that this query needs.",
+        )
+    } else if pattern.is(Flag::FullPartitionKey) {
         finding.advice(
             "This is cheap while the partition stays small, but every read scans all of its rows. If \
              partitions grow, make the filtered column a clustering column.",
@@ -72,6 +82,15 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
             Some(true) | None => finding.advice(format!("{table} {WITH_SAI}")),
         }
     }
+}
+
+/// Whether all that the read restricts is in the key, so that only the order of its columns is in the way.
+fn skips_in_key((id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> bool {
+    let table = definition(pattern, context.schema).zip(selected(id, context));
+    table.is_some_and(|(table, select)| {
+        let mut columns = restricted(&select).into_iter();
+        columns.all(|name| table.column(&name).is_some_and(Column::is_primary_key))
+    })
 }
 
 /// By what a read searches that filters all rows.

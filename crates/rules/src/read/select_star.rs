@@ -222,7 +222,7 @@ mod tests {
         let cluster = Cluster::default();
         let titles = |definitions: &str| -> Vec<_> {
             let schema = Schema::from_cql(definitions).unwrap();
-            let context = Context::new(&window, &schema, &cluster).of_text();
+            let context = Context::new(&window, &schema, &cluster).of_text(None);
             let findings = run_in(&SelectStar, &context).findings;
             findings
                 .into_iter()
