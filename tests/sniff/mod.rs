@@ -32,3 +32,4 @@ mod sniff;
 mod tcp;
 mod together;
 mod tunnels;
+mod twice;

@@ -136,16 +136,36 @@ impl Capture {
         std::mem::take(&mut out.bytes)
     }
 
+    /// What dumpcap writes of several interfaces: their packets in the order of time.
+    pub(crate) fn of_interfaces(captures: &[Self]) -> Vec<u8> {
+        let mut out = Numbers::new(false);
+        out.section();
+        for capture in captures {
+            let link = u16::try_from(capture.link).unwrap();
+            out.u32(1).u32(20).u16(link).u16(0).u32(262_144).u32(20);
+        }
+        let packets = captures.iter().enumerate();
+        let mut packets: Vec<_> = packets
+            .flat_map(|(interface, capture)| capture.packets.iter().map(move |packet| (interface, packet)))
+            .collect();
+        packets.sort_by_key(|(_, packet)| packet.at);
+        for (interface, packet) in packets {
+            let padding = packet.bytes.len().next_multiple_of(4) - packet.bytes.len();
+            let block = 32 + packet.bytes.len() + padding;
+            let time = packet.at / 1000;
+            out.u32(Block::Enhanced as u32).len(block).len(interface);
+            out.u32(short(time >> 32)).u32(short(time & 0xffff_ffff));
+            out.len(packet.bytes.len())
+                .len(packet.length)
+                .bytes(&packet.bytes);
+            out.bytes(&[0; 4][..padding]).len(block);
+        }
+        out.bytes
+    }
+
     /// A section, one interface that says how fine its clock is, and blocks of packets.
     fn pcapng(&self, out: &mut Numbers, nanoseconds: bool, kind: Block) -> Vec<u8> {
-        out.u32(0x0a0d_0d0a)
-            .u32(28)
-            .u32(0x1a2b_3c4d)
-            .u16(1)
-            .u16(0)
-            .u32(u32::MAX)
-            .u32(u32::MAX)
-            .u32(28);
+        out.section();
         let (resolution, unit) = if nanoseconds { (9, 1) } else { (6, 1000) };
         out.u32(1)
             .u32(32)
@@ -215,6 +235,18 @@ impl Numbers {
             number.to_le_bytes()
         };
         self.bytes(&bytes)
+    }
+
+    /// The header of a section of pcapng.
+    fn section(&mut self) {
+        self.u32(0x0a0d_0d0a)
+            .u32(28)
+            .u32(0x1a2b_3c4d)
+            .u16(1)
+            .u16(0)
+            .u32(u32::MAX)
+            .u32(u32::MAX)
+            .u32(28);
     }
 
     fn len(&mut self, number: usize) -> &mut Self {

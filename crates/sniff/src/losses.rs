@@ -28,6 +28,11 @@ pub struct Losses {
     pub one_way: u64,
     /// Connections that could not be parsed, by reason.
     pub opaque: BTreeMap<&'static str, u64>,
+    /// Connections that were captured under further addresses too, which count once: the server as the connection is
+    /// named, and as it is in the copy.
+    pub copies: BTreeMap<(SocketAddr, SocketAddr), u64>,
+    /// Pairs of connections that may be one traffic, captured on both sides of a relay, and count twice.
+    pub alike: BTreeSet<[(SocketAddr, SocketAddr); 2]>,
     /// Servers that spoke TLS, with what was not decrypted.
     pub tls_servers: BTreeMap<SocketAddr, TlsServer>,
 }
@@ -66,6 +71,26 @@ impl TlsServer {
 }
 
 impl Losses {
+    /// Pairs of servers that are kept: whoever sends packets can make them up.
+    const MAX_COPIES: usize = 64;
+
+    /// Notes that a connection to `server` was also captured as one to `copy`.
+    pub(super) fn note_copy(&mut self, server: SocketAddr, copy: SocketAddr) {
+        let has_room = self.copies.len() < Self::MAX_COPIES;
+        match self.copies.get_mut(&(server, copy)) {
+            Some(connections) => *connections += 1,
+            None if has_room => _ = self.copies.insert((server, copy), 1),
+            None => {}
+        }
+    }
+
+    /// Notes that two connections, each as client and server, may be one traffic.
+    pub(super) fn note_alike(&mut self, outer: (SocketAddr, SocketAddr), inner: (SocketAddr, SocketAddr)) {
+        if self.alike.len() < Self::MAX_COPIES {
+            self.alike.insert([outer, inner]);
+        }
+    }
+
     /// Bytes that were not parsed.
     pub fn missing_bytes(&self) -> u64 {
         self.lost_bytes + self.cut_bytes + self.unplaced_bytes

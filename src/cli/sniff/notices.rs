@@ -1,6 +1,9 @@
 //! What a reader must know of a capture before any number.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use cqlens_proto::cutter::Opaque;
 
@@ -86,6 +89,8 @@ pub(super) struct Content {
     is_text: bool,
     is_encrypted: bool,
     tls_servers: BTreeMap<SocketAddr, TlsServer>,
+    copies: BTreeMap<(SocketAddr, SocketAddr), u64>,
+    alike: BTreeSet<[(SocketAddr, SocketAddr); 2]>,
 }
 
 impl Content {
@@ -97,6 +102,25 @@ impl Content {
         for (server, tls) in &losses.tls_servers {
             self.tls_servers.entry(*server).or_default().merge(tls);
         }
+        for (servers, connections) in &losses.copies {
+            *self.copies.entry(*servers).or_default() += connections;
+        }
+        self.alike.extend(&losses.alike);
+    }
+
+    /// Which connections were captured twice, one sentence for each server.
+    fn twice(&self) -> impl Iterator<Item = String> {
+        let copies = self.copies.iter().map(|((server, copy), connections)| {
+            let connections = number::plural(*connections, "connection", "connections");
+            let copy = match server == copy {
+                true => "from other addresses".to_owned(),
+                false => format!("as connections to {copy}"),
+            };
+            format!(
+                "{connections} to {server} were captured a second time {copy}, behind NAT or a relay: each counts once."
+            )
+        });
+        copies.chain(alike(&self.alike))
     }
 
     /// Which connections the key log does not open, and why; one sentence for each server.
@@ -127,6 +151,27 @@ impl Content {
     }
 }
 
+/// Connections that may be one traffic, some of them by name.
+fn alike(pairs: &BTreeSet<[(SocketAddr, SocketAddr); 2]>) -> Option<String> {
+    const NAMED: usize = 3;
+    let ends = |(client, server): (SocketAddr, SocketAddr)| format!("{client} to {server}");
+    let named = pairs
+        .iter()
+        .take(NAMED)
+        .map(|[outer, inner]| format!("{} and {}", ends(*outer), ends(*inner)));
+    let named = named.collect::<Vec<_>>().join("; ");
+    let others = match pairs.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; {}", number::plural(more as u64, "other pair", "other pairs")),
+    };
+    (!pairs.is_empty()).then(|| {
+        format!(
+            "Connections that begin with the same bytes may be the same traffic, captured on both sides of a relay: {named}{others}. \
+             If they are, their requests count twice: capture one side only, by its address."
+        )
+    })
+}
+
 /// What there is to say once all is read.
 pub(super) fn all(
     args: &Args,
@@ -146,6 +191,7 @@ pub(super) fn all(
     } else if connections.has_carried() {
         notices.extend(content.says(&ports));
     }
+    notices.extend(content.twice());
     if !likely.is_empty() {
         let named = join(likely.keys());
         notices.push(format!(

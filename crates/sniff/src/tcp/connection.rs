@@ -6,8 +6,12 @@
 
 mod encrypted;
 mod gaps;
+mod held;
+mod sources;
 
 use std::sync::Arc;
+
+use sources::Sources;
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -24,6 +28,8 @@ use super::{
         resync::KnownFraming,
         tls::{KeyLog, TlsSession},
     },
+    beginning::Beginning,
+    four_tuple::FourTuple,
     half::{Acknowledged, HalfConnection, WINDOW},
     reassembler::{Payload, Reassembler, distance},
 };
@@ -41,8 +47,15 @@ pub(super) struct TcpConnection {
     tls: Option<Box<TlsSession>>,
     /// Whether parsers get what TLS contains.
     is_decrypted: bool,
+    /// The time of its first segment.
+    pub(super) begun: Moment,
     /// The time of its last segment.
     pub(super) last: Moment,
+    copies: Sources,
+    /// Whether the capture has its first byte.
+    pub(super) has_start: bool,
+    /// What was said first, until it is clear which connection this is.
+    pub(super) beginning: Option<Beginning>,
     state: State,
     /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need
     /// no reassembly.
@@ -57,6 +70,8 @@ enum State {
     Open,
     /// Not parsed: not CQL, or encrypted.
     Opaque,
+    /// Not parsed: behind a relay, before which it is parsed.
+    Relayed,
     /// Closed; late segments still belong to it.
     Closed,
 }
@@ -95,7 +110,11 @@ impl TcpConnection {
             keys: KeyLog::default(),
             tls: None,
             is_decrypted: false,
+            begun: segment.at,
             last: segment.at,
+            copies: Sources::default(),
+            has_start: from_start,
+            beginning: Some(Beginning::held()),
             state: State::Open,
             is_in_order: false,
         }
@@ -206,17 +225,24 @@ impl TcpConnection {
     /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
         let is_plain = self.state == State::Open && !self.is_decrypted;
+        let is_plain = is_plain && !self.copies.are_several() && self.beginning.is_none();
         self.is_in_order = is_plain && self.client.is_quiet() && self.server.is_quiet();
     }
 
-    /// Takes any segment that travels in `direction`.
-    pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
-        self.reassemble(segment, direction, losses);
+    /// Takes any segment that travels in `direction`, captured between the ends of `from`.
+    pub(super) fn take(
+        &mut self,
+        segment: Segment,
+        from: FourTuple,
+        direction: Direction,
+        losses: &mut Losses,
+    ) {
+        self.reassemble(segment, from, direction, losses);
         self.update_in_order();
     }
 
     /// Delivers the bytes of a segment, or buffers them.
-    fn reassemble(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+    fn reassemble(&mut self, segment: Segment, from: FourTuple, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
         if self.state != State::Open {
             return;
@@ -259,7 +285,7 @@ impl TcpConnection {
             let part = Payload {
                 sequence: first,
                 bytes: payload,
-                cut,
+                cut: self.copies.cut_off(from, cut),
                 at,
                 acknowledgment,
             };
@@ -308,6 +334,12 @@ impl TcpConnection {
     /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off
     /// behind them. What TLS contains goes there instead once it can be decrypted.
     fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
+        if let Some(bytes) = self.hold(direction, bytes, cut, at, losses) {
+            self.hand_on(direction, bytes, cut, at, losses);
+        }
+    }
+
+    fn hand_on(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let decrypted = self.follow_tls(direction, &bytes, cut);
         losses.seen_bytes += bytes.len() as u64;
         losses.cut_bytes += cut as u64;
@@ -386,6 +418,7 @@ impl TcpConnection {
             return;
         }
         self.flush(losses);
+        self.release(losses);
         if self.state == State::Open {
             self.skip_missing_ends(losses);
             self.turn_opaque_if_one_is(losses);
@@ -396,6 +429,7 @@ impl TcpConnection {
     }
 
     fn drop_parsers(&mut self, losses: &mut Losses) {
+        self.beginning = None;
         self.end_tls(losses);
         self.is_in_order = false;
         let parsers = [&self.client, &self.server].map(|half| half.parser.as_ref());

@@ -1,10 +1,13 @@
 //! The TCP connections of a capture: finds the connection of each segment, and keeps their number and memory
 //! bounded.
 
+mod beginning;
 mod connection;
+mod copies;
 mod four_tuple;
 mod half;
 mod reassembler;
+mod relays;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +15,9 @@ use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
 use connection::{TIME_WAIT, TcpConnection};
+use copies::Copies;
 pub(crate) use four_tuple::FourTuple;
+use relays::Relays;
 
 use super::{
     files::Packet,
@@ -38,6 +43,8 @@ pub struct TcpConnections {
     queue: Arc<ReplayQueue>,
     ports: Vec<u16>,
     connections: HashMap<FourTuple, TcpConnection>,
+    copies: Copies,
+    relays: Relays,
     next: u64,
     /// Connections that may have buffered bytes.
     waiting: Vec<FourTuple>,
@@ -68,6 +75,8 @@ impl TcpConnections {
             queue,
             ports,
             connections: HashMap::new(),
+            copies: Copies::new(),
+            relays: Relays::default(),
             next: 0,
             waiting: Vec::new(),
             now: beginning,
@@ -158,20 +167,18 @@ impl TcpConnections {
             return;
         };
         self.has_carried |= !segment.payload.is_empty();
-        let four_tuple = FourTuple::new(segment.from, segment.to, direction);
+        let captured = FourTuple::new(segment.from, segment.to, direction);
+        let four_tuple = self.copies.followed(captured);
         match self.connections.get_mut(&four_tuple) {
             Some(connection) if connection.is_replaced_by(&segment, direction) => {
-                connection.close(&mut self.losses);
-                self.open(four_tuple, segment, direction);
-            }
-            Some(connection) => {
-                let waited = connection.is_waiting();
-                connection.take(segment, direction, &mut self.losses);
-                if !waited && connection.is_waiting() {
-                    self.waiting.push(four_tuple);
+                if captured == four_tuple {
+                    connection.close(&mut self.losses);
+                    self.copies.part_from(four_tuple);
                 }
+                self.open(captured, segment, direction);
             }
-            None => self.open(four_tuple, segment, direction),
+            Some(_) => self.go_on(four_tuple, captured, segment, direction),
+            None => self.open(captured, segment, direction),
         }
         self.count_segment(at);
     }
@@ -181,6 +188,14 @@ impl TcpConnections {
         if segment.rst {
             return;
         }
+        self.copies.part(four_tuple);
+        if let Some(followed) = self
+            .copies
+            .find(four_tuple, &segment, direction, &self.connections)
+        {
+            return self.join(four_tuple, followed, segment, direction);
+        }
+        self.copies.note_begin(four_tuple, &segment);
         if self.connections.len() >= MAX_CONNECTIONS {
             self.evict();
         }
@@ -194,11 +209,53 @@ impl TcpConnections {
         let mut connection =
             TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses)
                 .decrypting(&self.keys);
-        connection.take(segment, direction, &mut self.losses);
+        connection.take(segment, four_tuple, direction, &mut self.losses);
         if connection.is_waiting() {
             self.waiting.push(four_tuple);
         }
         self.connections.insert(four_tuple, connection);
+        self.look(four_tuple);
+    }
+
+    /// Goes on with the connection `followed`, of which `segment` opens a copy.
+    fn join(&mut self, copy: FourTuple, followed: FourTuple, segment: Segment, direction: Direction) {
+        self.connections.remove(&copy);
+        self.copies.join(copy, followed);
+        if let Some(connection) = self.connections.get_mut(&followed) {
+            connection.has_copy();
+        }
+        self.losses.note_copy(followed.sockets().1, copy.sockets().1);
+        self.go_on(followed, copy, segment, direction);
+    }
+
+    /// Takes a segment of the connection that is followed under `four_tuple`, from where it was captured.
+    fn go_on(&mut self, four_tuple: FourTuple, captured: FourTuple, segment: Segment, direction: Direction) {
+        let is_beginning = self
+            .connections
+            .get(&four_tuple)
+            .is_some_and(TcpConnection::is_beginning);
+        if (segment.fin || segment.rst) && is_beginning {
+            self.relays
+                .end(four_tuple, &mut self.connections, &mut self.losses);
+        }
+        let Some(connection) = self.connections.get_mut(&four_tuple) else {
+            return;
+        };
+        let waited = connection.is_waiting();
+        connection.take(segment, captured, direction, &mut self.losses);
+        if !waited && connection.is_waiting() {
+            self.waiting.push(four_tuple);
+        }
+        if connection.is_beginning() {
+            self.look(four_tuple);
+        }
+    }
+
+    /// Compares the beginning of a connection with others, if it may lead through a relay.
+    #[cold]
+    fn look(&mut self, four_tuple: FourTuple) {
+        let (now, losses) = (self.now, &mut self.losses);
+        self.relays.look(four_tuple, now, &mut self.connections, losses);
     }
 
     #[inline]
@@ -266,11 +323,14 @@ impl TcpConnections {
             });
         }
         self.waiting = waiting;
+        self.relays
+            .decide_due(Some(self.now), &mut self.connections, &mut self.losses);
         if self.now.since(self.last_cleanup) >= TIME_WAIT {
             self.last_cleanup = self.now;
             let now = self.now;
             self.connections
                 .retain(|_, connection| !(connection.is_closed() && now.since(connection.last) >= TIME_WAIT));
+            self.copies.forget(&self.connections);
         }
     }
 
@@ -294,10 +354,13 @@ impl TcpConnections {
                 self.losses.evicted_connections += 1;
             }
         }
+        self.copies.forget(&self.connections);
     }
 
     /// Closes all connections at the end of the capture.
     pub fn end(&mut self) {
+        self.relays
+            .decide_due(None, &mut self.connections, &mut self.losses);
         // In the order in which they were opened, so that the same captures make the same report.
         let mut connections: Vec<_> = self
             .connections

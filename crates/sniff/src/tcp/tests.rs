@@ -59,8 +59,8 @@ fn nearly_all_segments_take_the_short_cut() {
             false => connections.take(segment),
         }
     }
-    // Not those that open and close it.
-    assert_eq!(in_order, data.len() + 1);
+    // Not those that open and close it, and not the first request and its response.
+    assert_eq!(in_order, data.len() - 2);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn no_more_connections_are_kept_than_there_is_room_for() {
     let queue = Arc::new(ReplayQueue::new(64 << 20));
     let mut connections = TcpConnections::new(queue, vec![9042]);
     for number in 0..MAX_CONNECTIONS + 100 {
-        let mut talk = Conversation::new((5, 6));
+        let mut talk = Conversation::new((number as u32 * 50_021, 6));
         talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number as u32).into(), 1_024);
         talk.at += number as i64;
         connections.take(talk.open().remove(0));
@@ -325,7 +325,7 @@ fn connections_that_are_not_cql_keep_to_one_bound_together() {
     let mut connections = TcpConnections::new(queue, vec![9042]).within(&memory);
     let mut talks: Vec<_> = (0..400_u32)
         .map(|number| {
-            let mut talk = Conversation::new((5, 6));
+            let mut talk = Conversation::new((number * 5_000_011, 6));
             talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number).into(), 1_024);
             talk
         })

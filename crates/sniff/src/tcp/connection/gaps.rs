@@ -142,6 +142,7 @@ impl TcpConnection {
     }
 
     fn skip_missing(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
+        self.forget_beginning(losses);
         losses.lost_bytes += length as u64;
         if self.skip_in_tls(direction, length) {
             return;

@@ -1,0 +1,67 @@
+//! A connection that is captured in several places: what each of them has is put together.
+
+use cqlens_proto::envelope::Direction;
+
+use super::{TcpConnection, distance};
+use crate::{packets::Segment, tcp::four_tuple::FourTuple};
+
+/// Where the segments of a connection come from.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// Copies beside the first one.
+    more: usize,
+    /// Those of which a snap length has cut off segments.
+    cut: Vec<FourTuple>,
+}
+
+impl Sources {
+    pub(super) fn are_several(&self) -> bool {
+        self.more > 0
+    }
+
+    /// How many of `cut` bytes that are cut off in the copy `from` are missing: none as long as another copy may have
+    /// them.
+    pub(super) fn cut_off(&mut self, from: FourTuple, cut: usize) -> usize {
+        if !self.are_several() || cut == 0 {
+            return cut;
+        }
+        if !self.cut.contains(&from) {
+            self.cut.push(from);
+        }
+        match self.cut.len() > self.more {
+            true => cut,
+            false => 0,
+        }
+    }
+}
+
+impl TcpConnection {
+    /// Notes that there is one more copy of it.
+    pub(in crate::tcp) fn has_copy(&mut self) {
+        self.copies.more += 1;
+        self.update_in_order();
+    }
+
+    /// Whether it may have begun with `segment`, which opens a connection with the same number of the client.
+    pub(in crate::tcp) fn may_begin_with(&self, segment: &Segment) -> bool {
+        let is_same = |own: Option<u32>, other| own.is_none_or(|own| own == other);
+        match segment.acknowledgment {
+            None => is_same(self.client.syn, segment.sequence),
+            Some(_) => is_same(self.server.syn, segment.sequence),
+        }
+    }
+
+    /// How many bytes it is away from where `segment` is, in the direction in which it is further.
+    pub(in crate::tcp) fn distance_to(&self, segment: &Segment, direction: Direction) -> Option<u32> {
+        let (own, other) = match direction {
+            Direction::Request => (&self.client, &self.server),
+            Direction::Response => (&self.server, &self.client),
+        };
+        let (sent, heard) = (own.reassembler.next()?, other.reassembler.next()?);
+        let away = [
+            distance(sent, segment.sequence),
+            distance(heard, segment.acknowledgment?),
+        ];
+        (!self.is_closed()).then(|| away.map(i32::unsigned_abs).into_iter().max())?
+    }
+}
