@@ -84,8 +84,6 @@ impl Beginning {
     pub(super) fn take(&mut self, direction: Direction, bytes: Bytes, at: Moment) -> Option<Bytes> {
         let said = match direction {
             Direction::Request => &mut self.requests,
-            // The request was not captured.
-            Direction::Response if self.requests.steps.is_empty() => return Some(bytes),
             Direction::Response => &mut self.responses,
         };
         said.add(&bytes, at);

@@ -51,11 +51,14 @@ pub(super) struct TcpConnection {
     pub(super) begun: Moment,
     /// The time of its last segment.
     pub(super) last: Moment,
-    copies: Sources,
+    /// Where its segments come from, if that is more than one place.
+    sources: Option<Box<Sources>>,
     /// Whether the capture has its first byte.
     pub(super) has_start: bool,
+    /// Whether no request has been delivered yet.
+    is_silent: bool,
     /// What was said first, until it is clear which connection this is.
-    pub(super) beginning: Option<Beginning>,
+    pub(super) beginning: Option<Box<Beginning>>,
     state: State,
     /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need
     /// no reassembly.
@@ -112,9 +115,10 @@ impl TcpConnection {
             is_decrypted: false,
             begun: segment.at,
             last: segment.at,
-            copies: Sources::default(),
+            sources: None,
             has_start: from_start,
-            beginning: Some(Beginning::held()),
+            is_silent: true,
+            beginning: None,
             state: State::Open,
             is_in_order: false,
         }
@@ -225,7 +229,8 @@ impl TcpConnection {
     /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
         let is_plain = self.state == State::Open && !self.is_decrypted;
-        let is_plain = is_plain && !self.copies.are_several() && self.beginning.is_none();
+        let is_known = !self.is_silent && self.beginning.is_none();
+        let is_plain = is_plain && is_known && self.sources.is_none();
         self.is_in_order = is_plain && self.client.is_quiet() && self.server.is_quiet();
     }
 
@@ -281,11 +286,15 @@ impl TcpConnection {
         if other.is_absent || is_far_behind {
             self.skip_until(opposite(direction), acknowledgment, at, losses);
         }
+        let cut = match &mut self.sources {
+            Some(sources) => sources.cut_off(from, cut),
+            None => cut,
+        };
         if length > 0 {
             let part = Payload {
                 sequence: first,
                 bytes: payload,
-                cut: self.copies.cut_off(from, cut),
+                cut,
                 at,
                 acknowledgment,
             };

@@ -10,7 +10,7 @@ use cqlens_capture::Moment;
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
-use super::{FourTuple, connection::TcpConnection};
+use super::{FourTuple, MAX_CONNECTIONS, connection::TcpConnection};
 use crate::packets::Segment;
 
 /// The copies of connections.
@@ -33,6 +33,9 @@ const CLOSE: Duration = Duration::from_millis(1);
 /// Programs that make up packets number them from 0 or a round number on, in each connection: below this, numbers
 /// alone tell no connections apart.
 const MADE_UP: u32 = 1 << 16;
+
+/// Connections that have just begun and are remembered by their number; more at once are a flood of SYN.
+const MAX_BEGUN: usize = 8_192;
 
 /// With more connections than these, those whose beginning was not captured are not compared with each other.
 const MAX_COMPARED: usize = 2_048;
@@ -76,7 +79,7 @@ impl Copies {
             return;
         };
         while let Some((at, number)) = self.by_time.front()
-            && segment.at.since(*at) > APART
+            && (segment.at.since(*at) > APART || self.by_time.len() >= MAX_BEGUN)
         {
             self.begun.remove(number);
             self.by_time.pop_front();
@@ -98,6 +101,9 @@ impl Copies {
         direction: Direction,
         connections: &HashMap<FourTuple, TcpConnection>,
     ) -> Option<FourTuple> {
+        if self.of.len() >= MAX_CONNECTIONS {
+            return None;
+        }
         if let Some(number) = initial_number(segment) {
             let followed = *self.begun.get(&number)?;
             let connection = connections.get(&followed)?;

@@ -253,7 +253,7 @@ impl Relays {
 }
 
 fn beginning(four_tuple: FourTuple, connections: &Connections) -> Option<&Beginning> {
-    connections.get(&four_tuple)?.beginning.as_ref()
+    connections.get(&four_tuple)?.beginning.as_deref()
 }
 
 /// Whether `inner` may be the other side of `outer`, by its first request.
@@ -261,7 +261,7 @@ fn may_be_relayed(outer: FourTuple, inner: FourTuple, connections: &Connections)
     let (Some(one), Some(other)) = (connections.get(&outer), connections.get(&inner)) else {
         return false;
     };
-    let (Some(of_outer), Some(of_inner)) = (&one.beginning, &other.beginning) else {
+    let (Some(of_outer), Some(of_inner)) = (one.beginning.as_deref(), other.beginning.as_deref()) else {
         return false;
     };
     outer.sockets().1 != inner.sockets().1

@@ -22,6 +22,10 @@ impl TcpConnection {
         at: Moment,
         losses: &mut Losses,
     ) -> Option<Bytes> {
+        if self.is_silent && direction == Direction::Request {
+            self.is_silent = false;
+            self.beginning = Some(Box::new(Beginning::held()));
+        }
         if cut > 0 {
             self.forget_beginning(losses);
         }
@@ -33,7 +37,7 @@ impl TcpConnection {
 
     /// Hands on what was held: it is a connection of its own.
     pub(in crate::tcp) fn release(&mut self, losses: &mut Losses) {
-        let held = self.beginning.as_mut().map(Beginning::release);
+        let held = self.beginning.as_mut().map(|beginning| beginning.release());
         for delivery in held.into_iter().flatten() {
             if self.state == State::Open {
                 self.hand_on(delivery.direction, delivery.bytes, 0, delivery.at, losses);
@@ -46,6 +50,7 @@ impl TcpConnection {
     pub(in crate::tcp) fn forget_beginning(&mut self, losses: &mut Losses) {
         self.release(losses);
         self.beginning = None;
+        self.is_silent = false;
         self.update_in_order();
     }
 

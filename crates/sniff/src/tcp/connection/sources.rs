@@ -5,7 +5,7 @@ use cqlens_proto::envelope::Direction;
 use super::{TcpConnection, distance};
 use crate::{packets::Segment, tcp::four_tuple::FourTuple};
 
-/// Where the segments of a connection come from.
+/// Where the segments of a connection come from that is captured in several places.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     /// Copies beside the first one.
@@ -15,17 +15,10 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn are_several(&self) -> bool {
-        self.more > 0
-    }
-
     /// How many of `cut` bytes that are cut off in the copy `from` are missing: none as long as another copy may have
     /// them.
     pub(super) fn cut_off(&mut self, from: FourTuple, cut: usize) -> usize {
-        if !self.are_several() || cut == 0 {
-            return cut;
-        }
-        if !self.cut.contains(&from) {
+        if cut > 0 && !self.cut.contains(&from) {
             self.cut.push(from);
         }
         match self.cut.len() > self.more {
@@ -38,7 +31,7 @@ impl Sources {
 impl TcpConnection {
     /// Notes that there is one more copy of it.
     pub(in crate::tcp) fn has_copy(&mut self) {
-        self.copies.more += 1;
+        self.sources.get_or_insert_default().more += 1;
         self.update_in_order();
     }
 
