@@ -23,6 +23,8 @@ mod oracle;
 mod packets;
 mod progress;
 mod report;
+mod rewrapped;
+mod rewrapping;
 mod rotated;
 mod same_report;
 mod sessions;

@@ -10,7 +10,7 @@ use crate::sniff::{
 };
 
 /// Packets on Ethernet become others that carry them.
-type Wrap = fn(&[u8]) -> Vec<u8>;
+pub(crate) type Wrap = fn(&[u8]) -> Vec<u8>;
 
 const IPV4: u16 = 0x0800;
 const UDP: u8 = 17;
@@ -78,7 +78,7 @@ fn pppoe(packet: &[u8], protocol: &[u8]) -> Vec<u8> {
     ethernet(0x8864, &[&[0x11, 0, 0, 9, 0, 0], protocol, ip(packet)].concat())
 }
 
-const WRAPS: [(&str, Wrap); 40] = [
+pub(crate) const WRAPS: [(&str, Wrap); 40] = [
     ("VXLAN", vxlan),
     ("VXLAN of Linux", |packet| in_udp(8472, &VXLAN, packet)),
     ("VXLAN at a port of its own", |packet| {
