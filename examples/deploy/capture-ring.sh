@@ -28,6 +28,6 @@ buffer=${CQLENS_RING_BUFFER:-65536}
 length=${CQLENS_RING_SNAPLEN:-0}
 
 mkdir -p "$ring"
-# Cassandra comes first.
-exec nice -n 10 tcpdump -i "$interface" -n -s "$length" -B "$buffer" -C "$megabytes" -W "$files" \
+# Cassandra comes first. Each packet is in its file at once (-U), so that the newest file can be read, too.
+exec nice -n 10 tcpdump -i "$interface" -n -U -s "$length" -B "$buffer" -C "$megabytes" -W "$files" \
     -Z "${CQLENS_RING_USER:-root}" -w "$ring/cql.pcap" "$filter"

@@ -12,14 +12,14 @@ use crate::sniff::{
 /// What is expected of all forms of this session.
 const NAME: &str = "gocql-v4-none";
 
-fn expected() -> (Value, Capture) {
+pub(crate) fn expected() -> (Value, Capture) {
     let recorded = recording(NAME);
     let capture = recorded.capture();
     let sniffed = Place::new().sniff(&[&recorded.file], &[]);
     (seen(sniffed.report()), capture)
 }
 
-fn complaints(form: &str, expected: &Value, sniffed: &Sniffed) -> Vec<String> {
+pub(crate) fn complaints(form: &str, expected: &Value, sniffed: &Sniffed) -> Vec<String> {
     if sniffed.code() != Some(0) {
         return vec![format!("{form}: {:?} {}", sniffed.code(), sniffed.said())];
     }

@@ -14,6 +14,7 @@ mod conversation;
 mod deploy;
 mod encrypted;
 mod forms;
+mod handed_on;
 mod live;
 mod lost;
 mod metadata_ids;

@@ -64,6 +64,19 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether there is nothing in it.
+    fn is_empty(&self) -> bool {
+        matches!(
+            self,
+            Self::File {
+                reason: FileError::Empty,
+                ..
+            }
+        )
+    }
+}
+
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -126,8 +139,11 @@ const MAX_OPEN: usize = 8;
 impl Captures {
     /// Opens the captures at `paths`, `-` being standard input, and waits for the first packet of each.
     ///
+    /// An empty one beside others is passed over, with a fault: it may be the newest one of a ring, whose first packets
+    /// were not written yet.
+    ///
     /// # Errors
-    /// One that cannot be read, or is no capture.
+    /// One that cannot be read, or is no capture; all are empty.
     pub fn open(paths: &[PathBuf], options: Options) -> Result<Self, OpenError> {
         let mut captures = Self {
             sources: Vec::new(),
@@ -143,6 +159,7 @@ impl Captures {
             is_alone: false,
             dropped: Arc::default(),
         };
+        let mut first_empty = None;
         for path in paths {
             let read = match paths.len() > MAX_OPEN {
                 // Progress does not count what is read to learn the time of the first packet.
@@ -150,7 +167,16 @@ impl Captures {
                 false => Arc::clone(&captures.progress.read),
             };
             let mut source = Source::open(path, &captures.options, read)?;
-            source.wait_for_first(&captures.options)?;
+            match source.wait_for_first(&captures.options) {
+                Err(error) if error.is_empty() && paths.len() > 1 => {
+                    captures
+                        .faults
+                        .push(format!("{error}: no packet of it is in this report."));
+                    first_empty.get_or_insert(error);
+                    continue;
+                }
+                waited => waited?,
+            }
             match source.head() {
                 Some(first) if paths.len() > MAX_OPEN && path.is_file() => {
                     captures.pending.push(PendingFile {
@@ -160,6 +186,11 @@ impl Captures {
                 }
                 _ => captures.sources.push(source),
             }
+        }
+        if let Some(error) =
+            first_empty.filter(|_| captures.sources.is_empty() && captures.pending.is_empty())
+        {
+            return Err(error);
         }
         captures
             .pending
@@ -216,9 +247,15 @@ impl Captures {
         // wrong with the capture is found again below.
         if self.is_alone
             && let [only] = &mut self.sources[..]
-            && (only.records.advance_in_pcap() || only.records.advance() == Ok(true))
         {
-            return Next::Packet;
+            if only.records.advance_in_pcap() {
+                return Next::Packet;
+            }
+            if only.records.advance() == Ok(true) {
+                self.begins_anew = only.records.begins_file();
+                self.is_alone = !self.begins_anew;
+                return Next::Packet;
+            }
         }
         self.is_alone = false;
         loop {
@@ -254,7 +291,8 @@ impl Captures {
             return;
         };
         source.has_head = false;
-        let is_first = !std::mem::replace(&mut source.has_given, true);
+        let is_first = source.records.begins_file() || !source.has_given;
+        source.has_given = true;
         self.latest = index;
         self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
         self.is_alone = !is_first && self.sources.len() == 1 && self.pending.is_empty();
@@ -307,7 +345,7 @@ impl Captures {
         self.sources.retain_mut(|source| {
             let is_over = source.has_ended && !source.has_head;
             if is_over {
-                faults.extend(source.take_fault());
+                faults.extend(source.take_faults());
             }
             !is_over
         });

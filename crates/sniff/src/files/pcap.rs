@@ -8,6 +8,24 @@ use cqlens_capture::Moment;
 /// The length of the header of a pcap file.
 pub(super) const PCAP_HEADER: usize = 24;
 
+/// Whether a file header begins here, and no record of another file: the magic number (a time in 2055, or behind 2098),
+/// version 2.4, and two numbers that are always 0, where a record has its lengths. Twelve bytes of it are enough.
+pub(super) fn is_file_header(bytes: &[u8]) -> bool {
+    const REST_OF_LITTLE_ENDIAN: [u8; 12] = [2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const REST_OF_BIG_ENDIAN: [u8; 12] = [0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
+    let Some((magic, rest)) = bytes.split_first_chunk::<4>() else {
+        return false;
+    };
+    let goes_on = |header: &[u8; 12]| {
+        rest.len() >= 8 && rest.iter().zip(header).all(|(byte, of_header)| byte == of_header)
+    };
+    match magic {
+        [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => goes_on(&REST_OF_LITTLE_ENDIAN),
+        [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => goes_on(&REST_OF_BIG_ENDIAN),
+        _ => false,
+    }
+}
+
 /// What the file header says of the records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pcap {
@@ -44,7 +62,7 @@ impl Pcap {
     }
 
     /// The next record: a header of 16 bytes (time, captured length, length on the wire), then the packet.
-    /// `None` if it is damaged.
+    /// `None` if it is damaged, or if another file begins here.
     #[inline]
     pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
         const HEADER: usize = 16;
@@ -59,7 +77,7 @@ impl Pcap {
         }
         let [seconds, fraction, captured, length] = words;
         let captured = captured as usize;
-        if captured > MAX_RECORD {
+        if captured > MAX_RECORD || (captured == 0 && is_file_header(bytes)) {
             return None;
         }
         let end = HEADER + captured;

@@ -7,12 +7,24 @@ use pcap_parser::{
     traits::PcapNGPacketBlock,
 };
 
-use super::record::{MAX_RECORD, PacketSpan, Record, range};
+use super::{
+    pcap::is_file_header,
+    record::{MAX_RECORD, PacketSpan, Record, range},
+};
 use crate::tls::KeyLog;
 use cqlens_capture::Moment;
 
 /// The type of the section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Whether a section begins here: the type of its header, the length, and the mark that tells the byte order.
+pub(super) fn is_section_header(bytes: &[u8]) -> bool {
+    let order = bytes.get(8..12).unwrap_or_default();
+    bytes.starts_with(&SECTION_HEADER) && (order == BYTE_ORDER || order.iter().rev().eq(&BYTE_ORDER))
+}
+
+/// The mark that tells the byte order, as a big-endian section has it.
+const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 
 /// Interfaces of one section; packets of further ones are ignored.
 const MAX_INTERFACES: usize = 4_096;
@@ -45,12 +57,14 @@ impl Default for Section {
 }
 
 impl Section {
-    /// The next block; `None` if it is damaged. Secrets of TLS in it are added to `keys`.
+    /// The next block; `None` if it is damaged, or if a file of pcap begins here. Secrets of TLS in it are added to `keys`.
     pub(super) fn read(&mut self, bytes: &[u8], keys: &KeyLog) -> Option<Record> {
-        const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
         let Some(head) = bytes.first_chunk::<12>() else {
             return Some(Record::Incomplete(12));
         };
+        if is_file_header(bytes) {
+            return None;
+        }
         if head[..4] == SECTION_HEADER {
             self.is_big_endian = head[8..] == BYTE_ORDER;
         }

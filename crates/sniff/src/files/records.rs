@@ -1,7 +1,8 @@
 //! Finds the packets in the bytes of a capture file, pcap or pcapng.
 //!
 //! Bytes come in chunks of any size, and packets are not copied out of them. If a file ends within a packet,
-//! all packets before it are read and the rest is counted.
+//! all packets before it are read and the rest is counted. Where a file header stands in place of a record,
+//! another file follows in the same stream, as `zcat` and `cat` make it.
 
 use std::ops::Range;
 
@@ -9,8 +10,9 @@ use bytes::{Bytes, BytesMut};
 use pcap_parser::{nom, parse_pcap_header};
 
 use super::{
-    pcap::{PCAP_HEADER, Pcap},
-    pcapng::{SECTION_HEADER, Section},
+    compression::other_packing,
+    pcap::{PCAP_HEADER, Pcap, is_file_header},
+    pcapng::{SECTION_HEADER, Section, is_section_header},
     record::{PacketSpan, Record},
 };
 use crate::tls::KeyLog;
@@ -76,6 +78,9 @@ pub enum FileError {
     /// The first bytes are neither pcap's nor pcapng's.
     #[error("it is not a capture: neither pcap nor pcapng")]
     NotACapture,
+    /// It is packed in a way that is not read.
+    #[error("it is packed ({0}), which is not read: unpack it first")]
+    Packed(&'static str),
     /// It has no bytes.
     #[error("it is empty")]
     Empty,
@@ -96,6 +101,12 @@ pub struct Records {
     passed: u64,
     /// The current packet, in the chunk.
     latest: Option<PacketSpan>,
+    /// Time of the packet before, once it is not the current one any more.
+    before: Option<Moment>,
+    /// Whether a file that follows another one has begun, and its first packet was not passed.
+    begins_file: bool,
+    /// Whether a file begins earlier than the one before it in the stream ends.
+    is_out_of_order: bool,
     /// Takes the secrets of TLS in the file.
     keys: KeyLog,
 }
@@ -142,7 +153,10 @@ impl Records {
     /// # Errors
     /// The file is not a capture, or is damaged; there are no more packets.
     pub fn advance(&mut self) -> Result<bool, FileError> {
-        self.latest = None;
+        if let Some(latest) = self.latest.take() {
+            self.before = Some(latest.at);
+            self.begins_file = false;
+        }
         loop {
             let bytes = self.chunk.get(self.next..).unwrap_or_default();
             let record = match &mut self.format {
@@ -153,15 +167,41 @@ impl Records {
             match record {
                 Some(Record::Whole(length, span)) => {
                     self.pass(length, span);
-                    if span.is_some() {
+                    if let Some(span) = span {
+                        let goes_back = self.before.is_some_and(|before| span.at < before);
+                        self.is_out_of_order |= self.begins_file && goes_back;
                         return Ok(true);
                     }
                 }
                 Some(Record::Incomplete(_)) if self.next_chunk.is_empty() => return Ok(false),
                 Some(Record::Incomplete(needed)) => self.join(needed),
+                None if self.another_follows() => {
+                    self.format = None;
+                    self.begins_file = true;
+                }
                 None => return Err(FileError::Damaged(self.passed + self.next as u64)),
             }
         }
+    }
+
+    /// Whether the packet that [`Records::advance`] has moved on to is the first of a file that follows another one.
+    pub(super) fn begins_file(&self) -> bool {
+        self.begins_file
+    }
+
+    /// Whether another file begins where a record of this one would.
+    fn another_follows(&self) -> bool {
+        match self.format {
+            Some(Format::Pcap(_)) => is_file_header(self.rest()) || is_section_header(self.rest()),
+            // Sections follow each other in one file.
+            Some(Format::Pcapng(_)) => is_file_header(self.rest()),
+            None => false,
+        }
+    }
+
+    /// Whether files in the stream are not in the order of time.
+    pub(super) fn is_out_of_order(&self) -> bool {
+        self.is_out_of_order
     }
 
     /// The current packet.
@@ -192,7 +232,7 @@ impl Records {
 
     /// Whether the file header has been read.
     pub fn has_begun(&self) -> bool {
-        self.format.is_some()
+        self.format.is_some() || self.begins_file
     }
 
     /// Checks a file that ends here.
@@ -260,7 +300,7 @@ impl Format {
                 Ok(Record::Whole(header.size(), None))
             }
             Err(nom::Err::Incomplete(_)) => Ok(Record::Incomplete(PCAP_HEADER)),
-            _ => Err(FileError::NotACapture),
+            _ => Err(other_packing(bytes).map_or(FileError::NotACapture, FileError::Packed)),
         }
     }
 }

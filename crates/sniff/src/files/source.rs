@@ -191,10 +191,18 @@ impl Source {
         }
     }
 
-    /// Why it ended early, as a sentence.
-    pub(super) fn take_fault(&mut self) -> Option<String> {
+    /// Why it ended early, and what of it is not in order, as sentences.
+    pub(super) fn take_faults(&mut self) -> impl Iterator<Item = String> {
         let error = self.error.take().map(|error| format!("{error}."));
-        self.fault.take().or(error)
+        let is_out_of_order = self.records.is_out_of_order();
+        let disorder = is_out_of_order.then(|| {
+            format!(
+                "{} has captures behind each other that are not in the order of time, so that connections in more than one of \
+                 them lack requests: name the files instead, which are put in order.",
+                self.name
+            )
+        });
+        self.fault.take().or(error).into_iter().chain(disorder)
     }
 
     fn bad(&self, reason: FileError) -> OpenError {

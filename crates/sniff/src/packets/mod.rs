@@ -3,6 +3,7 @@
 //! Packets that are not TCP are ignored; those that cannot be read are counted, and so are those that may have TCP
 //! in them and are not read, by kind.
 
+mod exported;
 mod layers;
 mod plain;
 mod tunnels;
@@ -13,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use etherparse::{IpNumber, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number};
 
+use exported::{ExportedFlows, LINK_EXPORTED, Tags};
 #[cfg(test)]
 pub(super) use layers::LINK_RAW;
 use layers::{Network, descend, network};
@@ -65,6 +67,7 @@ pub struct PacketReader {
     fragments: IpDefragPool<Moment, ()>,
     /// Fragments that wait for others.
     waiting: usize,
+    exported: ExportedFlows,
     /// Packets that were skipped.
     pub skipped: SkippedPackets,
 }
@@ -75,7 +78,40 @@ const MAX_FRAGMENTS: usize = 256;
 impl PacketReader {
     /// The TCP segment in `packet`; `None` if it has none, or is a fragment of one that is not complete.
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        self.read_network(packet, network(packet.link, packet.bytes), 0)
+        match packet.link {
+            LINK_EXPORTED => self.read_exported(packet),
+            link => self.read_network(packet, network(link, packet.bytes), 0),
+        }
+    }
+
+    /// Reads what Wireshark has exported: an IP packet, or what one end of a TCP connection has sent to the other.
+    #[cold]
+    fn read_exported(&mut self, packet: &Packet<'_>) -> Option<Segment> {
+        let Some(tags) = Tags::read(packet.bytes) else {
+            self.skipped.unreadable += 1;
+            return None;
+        };
+        if tags.is_ip {
+            return self.read_network(packet, Network::Ip(tags.length), 0);
+        }
+        let Some((from, to)) = tags.ends() else {
+            self.skipped.unread.count(Unread::ExportedWithoutEnds);
+            return None;
+        };
+        let payload = packet.share(tags.length.min(packet.bytes.len())..packet.bytes.len());
+        let length = packet.length.saturating_sub(tags.length).max(payload.len());
+        Some(Segment {
+            at: packet.at,
+            from,
+            to,
+            sequence: self.exported.place(&tags, (from, to), &payload, length),
+            acknowledgment: None,
+            syn: false,
+            fin: false,
+            rst: false,
+            cut: length - payload.len(),
+            payload,
+        })
     }
 
     /// Reads what a packet holds, which is inside so many tunnels.

@@ -27,6 +27,8 @@ pub enum Unread {
     WireGuard,
     /// L2TP.
     L2tp,
+    /// What Wireshark has exported, without both addresses and ports of TCP.
+    ExportedWithoutEnds,
     /// A tunnel in as many tunnels as are read.
     Deeper,
     /// More headers before IP than are read.
@@ -49,6 +51,9 @@ impl fmt::Display for Unread {
             Self::Ipsec => formatter.write_str("IPsec"),
             Self::WireGuard => formatter.write_str("WireGuard"),
             Self::L2tp => formatter.write_str("L2TP"),
+            Self::ExportedWithoutEnds => {
+                formatter.write_str("exported PDUs without addresses and ports of TCP")
+            }
             Self::Deeper => formatter.write_str("more than two tunnels"),
             Self::ManyHeaders => formatter.write_str("too many headers"),
             Self::Others => formatter.write_str("others"),

@@ -286,12 +286,71 @@ fn a_truncated_file_tells_what_was_there() {
 
 #[test]
 fn what_is_no_capture_is_said_to_be_none() {
-    for bytes in [&b"PK\x03\x04 and more"[..], b"{\"json\": true}", &[0; 64]] {
+    for bytes in [&b"{\"json\": true}"[..], &[0; 64]] {
         assert_eq!(read(bytes, 1_000).2, Some(FileError::NotACapture));
+    }
+    let tar = [&[b'a'; 257][..], b"ustar", &[0; 250]].concat();
+    for (bytes, packing) in [
+        (&b"PK\x03\x04 and more than a few bytes"[..], "ZIP"),
+        (&tar, "tar"),
+    ] {
+        assert_eq!(read(bytes, 1_000).2, Some(FileError::Packed(packing)));
     }
     let mut file = pcap(false, false);
     file[24 + 8 + 3] = 0xff;
     assert_eq!(read(&file, 1_000).2, Some(FileError::Damaged(24)));
+}
+
+/// `zcat ring*.gz`, of machines and programs that differ.
+#[test]
+fn files_behind_each_other_are_read_as_one() {
+    let files = [
+        pcap(false, false),
+        pcap(true, true),
+        pcapng(false),
+        pcap(true, false),
+        pcapng(true),
+        pcap(false, true),
+    ];
+    let whole = files.concat();
+    for size in [1, 7, 16, 24, 1_000, whole.len()] {
+        let (packets, records, error) = read(&whole, size);
+        assert_eq!(error, None, "{size}");
+        assert_eq!(
+            (packets.len(), records.left_over()),
+            (files.len() * PACKETS.len(), 0),
+            "{size}"
+        );
+        for file in packets.chunks(PACKETS.len()) {
+            let bytes: Vec<_> = file.iter().map(|packet| &packet.bytes[..]).collect();
+            assert_eq!(bytes, PACKETS, "{size}");
+        }
+        assert!(records.is_out_of_order(), "each begins at the same time");
+    }
+    let empty = [&pcap(false, false)[..24], &pcap(true, false)].concat();
+    let (packets, records, _) = read(&empty, 1_000);
+    assert_eq!(packets.len(), PACKETS.len());
+    assert!(!records.is_out_of_order());
+}
+
+/// What looks like a file header, where no file begins.
+#[test]
+fn packets_that_contain_a_file_header_are_packets() {
+    let mut file = pcap(false, false)[..24].to_vec();
+    let inner = pcap(false, false);
+    let length = inner.len() as u32;
+    for value in [1, 5, length, length] {
+        file.extend(number(value, false));
+    }
+    file.extend(&inner);
+    let (packets, records, error) = read(&file, 1_000);
+    assert_eq!((packets.len(), records.left_over(), error), (1, 0, None));
+    // The time of the magic number, 2055, and packets without bytes.
+    let mut late = pcap(false, false)[..24].to_vec();
+    for value in [0xa1b2_c3d4, 0x0004_0002, 0, 60] {
+        late.extend(number(value, false));
+    }
+    assert_eq!(read(&late, 1_000).0.len(), 1);
 }
 
 proptest! {
