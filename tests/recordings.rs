@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -252,6 +253,55 @@ fn a_full_query_log_is_recorded_without_responses_and_can_be_replayed_and_explai
         .output()
         .unwrap();
     assert_eq!(mixed.status.code(), Some(2));
+}
+
+/// How dumps are handed on: through a pipe, packed, and beside that of a node that had nothing to do.
+#[test]
+fn full_query_logs_are_read_as_they_are_handed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/rehearse/tests/golden/fqltool-dump-4.1.txt");
+    let text = fs::read(dump).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&text).unwrap();
+    let files = [
+        ("log.txt", text.clone()),
+        ("log.txt.gz", packed.finish().unwrap()),
+        ("idle.txt", Vec::new()),
+    ];
+    for (name, bytes) in &files {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let record = |given: &[&str], input: &str, number: usize| {
+        let recording = folder.path().join(format!("recording-{number}"));
+        let output = Command::new(PROGRAM)
+            .current_dir(folder.path())
+            .arg("record")
+            .args(given)
+            .args(["--keyspace", "k", "-o", recording.to_str().unwrap()])
+            .stdin(fs::File::open(folder.path().join(input)).unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    for (number, (given, input)) in [
+        (&["log.txt.gz"][..], "idle.txt"),
+        (&["-"], "log.txt"),
+        (&["-"], "log.txt.gz"),
+        (&["idle.txt", "log.txt"], "idle.txt"),
+        (&["log.txt", "-"], "idle.txt"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (code, said) = record(given, input, number);
+        assert_eq!(code, Some(0), "{given:?}: {said}");
+        assert!(said.contains("8 requests recorded in "), "{given:?}: {said}");
+        assert_eq!(said.contains("is empty"), given.len() > 1, "{given:?}: {said}");
+    }
+    let (code, said) = record(&["idle.txt"], "idle.txt", 10);
+    assert_eq!(code, Some(2), "{said}");
 }
 
 #[test]

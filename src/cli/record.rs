@@ -12,7 +12,7 @@ use super::{recording::RecordArgs, settings::Settings, sniff};
 ///
 /// A recording contains requests with their values or hashes of them, digests of responses, and the windows from which
 /// `report` makes reports. `cqlens proxy --record` records live traffic in the same way. From Cassandra's full query log,
-/// the text that `fqltool dump` prints is read; it contains requests only, for `replay` and `explain`.
+/// the text that `fqltool dump` prints is read, also gzipped or from a pipe (`-`); it contains requests only, for `replay` and `explain`.
 #[derive(Debug, clap::Args)]
 // Groups are named after types, and that of captures has the same name.
 #[group(skip)]
@@ -38,8 +38,8 @@ pub(in crate::cli) const ENDING: &str = "Examples:
   Record the traffic of a capture, to be replayed on another cluster:
       cqlens record traffic.pcap --record-values -o recording
   Cassandra's full query log, to be replayed:
-      fqltool dump /var/lib/cassandra/fullquerylog > log.txt
-      cqlens record log.txt --keyspace shop --record-values -o recording
+      fqltool dump /var/lib/cassandra/fullquerylog |
+          cqlens record - --keyspace shop --record-values -o recording
   A report from a recording, and what its statements touch:
       cqlens report recording
       cqlens explain recording --schema schema.cql

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::BufReader,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -16,7 +16,7 @@ use anyhow::{Context, ensure};
 use cqlens_rehearse::{
     budget::separate,
     digest::DigestKey,
-    full_query_log::{FromLog, FullQueryLog, is_dump},
+    full_query_log::{Content, FromLog, FullQueryLog, unpacked},
     left_out::{LeftOut, LeftOutCounts},
 };
 
@@ -27,22 +27,41 @@ use crate::cli::{
     signals::{self, EndPatience, SignalRequest},
 };
 
-/// Whether these are dumps of a full query log, not captures.
+/// The name of standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// Whether these are dumps of a full query log, not captures. That of a node without requests is empty.
 ///
 /// # Errors
 /// Some of them are, and others are not.
 pub(super) fn are_dumps(paths: &[PathBuf]) -> anyhow::Result<bool> {
-    // What cannot be read is named where it is opened; a pipe has only one beginning.
-    let is_one = |path: &&PathBuf| path.is_file() && is_dump(path).unwrap_or(false);
-    let dumps: Vec<_> = paths.iter().filter(is_one).collect();
-    if let Some(first) = dumps.first() {
-        ensure!(
-            dumps.len() == paths.len(),
-            "{} is the dump of a full query log: record it apart from captures",
-            first.display()
-        );
+    let contents: Vec<_> = paths.iter().map(|path| (path, content(path))).collect();
+    let first = |sought| contents.iter().find(|(_, content)| *content == sought);
+    let Some((dump, _)) = first(Content::Dump) else {
+        return Ok(false);
+    };
+    ensure!(
+        first(Content::Other).is_none(),
+        "{} is the dump of a full query log: record it apart from captures",
+        dump.display()
+    );
+    for (path, _) in contents.iter().filter(|(_, content)| *content == Content::Empty) {
+        tracing::warn!("{} is empty: it adds no request", path.display());
     }
-    Ok(!dumps.is_empty())
+    Ok(true)
+}
+
+/// What a file is. Of standard input so much is looked at as comes first, and is read again later. What cannot be read is named
+/// where it is opened; another pipe has only one beginning.
+fn content(path: &Path) -> Content {
+    if path.as_os_str() == STANDARD_INPUT {
+        let mut input = io::stdin().lock();
+        return input.fill_buf().map_or(Content::Other, Content::of_beginning);
+    }
+    match path.is_file() {
+        true => Content::of_file(path).unwrap_or(Content::Other),
+        false => Content::Other,
+    }
 }
 
 /// The first signal ends reading; what was read until then is in the recording.
@@ -93,8 +112,14 @@ fn read(
     is_to_end: &AtomicBool,
 ) -> anyhow::Result<()> {
     let context = || format!("cannot read the full query log {}", path.display());
-    let file = File::open(path).with_context(context)?;
-    let mut log = FullQueryLog::new(BufReader::with_capacity(READ_LEN, file));
+    let packed: Box<dyn BufRead> = match path.as_os_str() == STANDARD_INPUT {
+        true => Box::new(io::stdin().lock()),
+        false => {
+            let file = File::open(path).with_context(context)?;
+            Box::new(BufReader::with_capacity(READ_LEN, file))
+        }
+    };
+    let mut log = FullQueryLog::new(unpacked(packed).with_context(context)?);
     let taker = recording.taker();
     while !is_to_end.load(Ordering::Relaxed)
         && let Some(entry) = log.next_entry().with_context(context)?

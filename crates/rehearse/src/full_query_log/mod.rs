@@ -10,9 +10,12 @@ mod entry;
 mod hex;
 
 use std::{
-    io::{self, BufRead, Read as _},
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
+
+use flate2::bufread::MultiGzDecoder;
 
 pub use convert::FromLog;
 use entry::{Building, Step};
@@ -35,16 +38,54 @@ const MOST_LINE: u64 = 32 << 20;
 /// How far the first entry may be from the beginning: the JVM may log there.
 const PREAMBLE: usize = 64 << 10;
 
-/// Whether a file is a dump, by its beginning.
+/// What a file is, by its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Entries of a full query log.
+    Dump,
+    /// Nothing: of a node that had no request, or of any other program.
+    Empty,
+    /// Something else.
+    Other,
+}
+
+impl Content {
+    /// What a file is, packed with gzip or not.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(unpacked(BufReader::new(File::open(path)?))?))
+    }
+
+    /// What begins with these bytes, packed with gzip or not.
+    pub fn of_beginning(bytes: &[u8]) -> Self {
+        unpacked(bytes).map_or(Self::Other, Self::of)
+    }
+
+    fn of(from: impl Read) -> Self {
+        let mut beginning = Vec::with_capacity(PREAMBLE);
+        let read = from.take(PREAMBLE as u64).read_to_end(&mut beginning);
+        let mut lines = beginning.split(|byte| *byte == b'\n');
+        match lines.any(|line| matches!(trimmed(line), b"Type: single-query" | b"Type: batch")) {
+            // What comes before the end of a packed file is there, also where that is missing.
+            true => Self::Dump,
+            false if beginning.is_empty() && read.is_ok() => Self::Empty,
+            false => Self::Other,
+        }
+    }
+}
+
+/// What is in a dump that may be packed with gzip.
 ///
 /// # Errors
-/// A file that cannot be read.
-pub fn is_dump(path: &Path) -> io::Result<bool> {
-    let mut beginning = Vec::with_capacity(PREAMBLE);
-    let file = std::fs::File::open(path)?;
-    file.take(PREAMBLE as u64).read_to_end(&mut beginning)?;
-    let mut lines = beginning.split(|byte| *byte == b'\n');
-    Ok(lines.any(|line| matches!(trimmed(line), b"Type: single-query" | b"Type: batch")))
+/// Those of the reader.
+pub fn unpacked<'r>(mut from: impl BufRead + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    Ok(match from.fill_buf()?.starts_with(&GZIP) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
 }
 
 impl<R: BufRead> FullQueryLog<R> {

@@ -4,14 +4,14 @@
 //! statement, later ones have, and say `null`.
 use std::{
     collections::BTreeMap,
-    io::{self, BufRead, BufReader, Read as _},
+    io::{self, BufRead, BufReader, Read as _, Write as _},
     path::Path,
 };
 
 use cqlens_proto::message::{BatchKind, Consistency};
 use cqlens_rehearse::{
     exchange::{Effect, RecordedExchange, ValueContent},
-    full_query_log::{FromLog, FullQueryLog, is_dump},
+    full_query_log::{Content, FromLog, FullQueryLog, unpacked},
     left_out::LeftOut,
 };
 
@@ -116,14 +116,48 @@ fn entries_of_both_forms_are_exchanges() {
 #[test]
 fn a_dump_is_known_by_its_beginning() {
     let folder = tempfile::tempdir().unwrap();
-    let is_one = |text: &[u8]| {
+    let content = |text: &[u8]| {
         let path = folder.path().join("file");
         std::fs::write(&path, text).unwrap();
-        is_dump(&path).unwrap()
+        let found = Content::of_file(&path).unwrap();
+        assert_eq!(Content::of_beginning(text), found);
+        found
     };
-    assert!(is_one(OF_4_0.as_bytes()) && is_one(OF_4_1.as_bytes()));
-    assert!(!is_one(b"") && !is_one(b"\xa1\xb2\xc3\xd4\0\0") && !is_one(b"Query: SELECT 1\n"));
-    assert!(is_dump(Path::new("/no/such/file")).is_err());
+    for (text, expected) in [
+        (OF_4_0.as_bytes(), Content::Dump),
+        (OF_4_1.as_bytes(), Content::Dump),
+        (b"", Content::Empty),
+        (b"\xa1\xb2\xc3\xd4\0\0", Content::Other),
+        (b"Query: SELECT 1\n", Content::Other),
+    ] {
+        assert_eq!(content(text), expected);
+        assert_eq!(content(&gzip(text)), expected, "packed");
+    }
+    let packed = gzip(OF_4_1.as_bytes());
+    assert_eq!(content(&packed[..packed.len() / 2]), Content::Dump, "cut off");
+    assert_eq!(content(&packed[..5]), Content::Other);
+    assert!(Content::of_file(Path::new("/no/such/file")).is_err());
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(text).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn a_dump_that_is_packed_has_the_same_entries() {
+    let entries = |from: &[u8]| {
+        let mut log = FullQueryLog::new(unpacked(from).unwrap());
+        let mut entries = 0;
+        while log.next_entry().unwrap().is_some() {
+            entries += 1;
+        }
+        (entries, log.damaged())
+    };
+    let plain = OF_4_1.as_bytes();
+    assert_eq!(entries(&gzip(plain)), entries(plain));
+    assert_eq!(entries(b""), (0, 0));
 }
 
 #[test]
