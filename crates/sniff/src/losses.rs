@@ -33,8 +33,33 @@ pub struct Losses {
     pub copies: BTreeMap<(SocketAddr, SocketAddr), u64>,
     /// Pairs of connections that may be one traffic, captured on both sides of a relay, and count twice.
     pub alike: BTreeSet<[(SocketAddr, SocketAddr); 2]>,
+    /// Connections whose directions were stamped by different clocks.
+    pub clocks: ClockDifferences,
     /// Servers that spoke TLS, with what was not decrypted.
     pub tls_servers: BTreeMap<SocketAddr, TlsServer>,
+}
+
+/// Connections whose directions were stamped by different clocks. The times of their responses were moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClockDifferences {
+    /// How many.
+    pub connections: u64,
+    /// The largest difference, in nanoseconds, as far as acknowledgments show it.
+    pub largest: u64,
+}
+
+impl ClockDifferences {
+    /// Notes that the difference of a connection was found to be so large, in nanoseconds; 0 where there is none.
+    pub(super) fn note(&mut self, before: i64, now: i64) {
+        self.connections += u64::from(before == 0 && now != 0);
+        self.largest = self.largest.max(now.unsigned_abs());
+    }
+
+    /// Adds what was found later.
+    pub fn merge(&mut self, later: Self) {
+        self.connections += later.connections;
+        self.largest = self.largest.max(later.largest);
+    }
 }
 
 /// TLS connections to one server that were not decrypted.

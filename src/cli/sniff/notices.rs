@@ -9,7 +9,7 @@ use cqlens_proto::cutter::Opaque;
 
 use super::Args;
 use cqlens_capture::{Moment, opaque_name};
-use cqlens_sniff::{Losses, PacketReader, SkippedPackets, TcpConnections, TlsServer};
+use cqlens_sniff::{ClockDifferences, Losses, PacketReader, SkippedPackets, TcpConnections, TlsServer};
 use cqlens_window::{Coverage, number};
 
 /// Adds what was lost to the counts of a window.
@@ -91,6 +91,7 @@ pub(super) struct Content {
     tls_servers: BTreeMap<SocketAddr, TlsServer>,
     copies: BTreeMap<(SocketAddr, SocketAddr), u64>,
     alike: BTreeSet<[(SocketAddr, SocketAddr); 2]>,
+    clocks: ClockDifferences,
 }
 
 impl Content {
@@ -106,6 +107,7 @@ impl Content {
             *self.copies.entry(*servers).or_default() += connections;
         }
         self.alike.extend(&losses.alike);
+        self.clocks.merge(losses.clocks);
     }
 
     /// Which connections were captured twice, one sentence for each server.
@@ -121,6 +123,19 @@ impl Content {
             )
         });
         copies.chain(alike(&self.alike))
+    }
+
+    /// That times were corrected, and what latencies are worth then.
+    fn clocks(&self) -> Option<String> {
+        let ClockDifferences { connections, largest } = self.clocks;
+        (connections > 0).then(|| {
+            format!(
+                "The two directions of {} were stamped by different clocks, up to {} ms apart: the times of responses were \
+                 moved by as much as acknowledgments show, so latencies are too short by up to the shortest one.",
+                number::plural(connections, "connection", "connections"),
+                largest.div_ceil(1_000_000)
+            )
+        })
     }
 
     /// Which connections the key log does not open, and why; one sentence for each server.
@@ -203,6 +218,7 @@ pub(super) fn all(
                 .join(",")
         ));
     }
+    notices.extend(content.clocks());
     notices.extend(unread(&packets.skipped));
     let skipped = &packets.skipped;
     let mut say = |count: u64, what: &str| {

@@ -7,6 +7,7 @@
 mod encrypted;
 mod gaps;
 mod held;
+mod late;
 mod sources;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::{
         tls::{KeyLog, TlsSession},
     },
     beginning::Beginning,
+    clocks::{Clocks, Patience},
     four_tuple::FourTuple,
     half::{Acknowledged, HalfConnection, WINDOW},
     reassembler::{Payload, Reassembler, distance},
@@ -60,6 +62,12 @@ pub(super) struct TcpConnection {
     /// What was said first, until it is clear which connection this is.
     pub(super) beginning: Option<Box<Beginning>>,
     state: State,
+    /// Where its direction is reset, once a reset was captured and bytes before it were not.
+    reset: Option<(Direction, u32)>,
+    clocks: Clocks,
+    /// What is added to the times of responses, in nanoseconds: see [`Clocks::shift`].
+    shift: i64,
+    patience: Arc<Patience>,
     /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need
     /// no reassembly.
     is_in_order: bool,
@@ -120,7 +128,19 @@ impl TcpConnection {
             is_silent: true,
             beginning: None,
             state: State::Open,
+            reset: None,
+            clocks: Clocks::default(),
+            shift: 0,
+            patience: Arc::default(),
             is_in_order: false,
+        }
+    }
+
+    /// Waits as long as it has paid off in other connections of the capture.
+    pub(super) fn with_patience(self, patience: &Arc<Patience>) -> Self {
+        Self {
+            patience: Arc::clone(patience),
+            ..self
         }
     }
 
@@ -139,7 +159,8 @@ impl TcpConnection {
                 .reassembler
                 .next()
                 .map_or(0, |next| distance(next, segment.sequence));
-            return !segment.payload.is_empty() && away.unsigned_abs() > WINDOW.unsigned_abs();
+            let carries = !segment.payload.is_empty() && !segment.rst;
+            return carries && !self.is_closed() && away.unsigned_abs() > WINDOW.unsigned_abs();
         }
         if let Some(syn) = own.syn {
             return syn != segment.sequence;
@@ -160,7 +181,7 @@ impl TcpConnection {
     pub(super) fn is_waiting(&self) -> bool {
         let something_waits =
             self.client.reassembler.since().is_some() || self.server.reassembler.since().is_some();
-        something_waits || (self.state == State::Open && self.is_ending())
+        something_waits || (self.state == State::Open && (self.is_ending() || self.reset.is_some()))
     }
 
     /// Its id; ids count up.
@@ -214,11 +235,12 @@ impl TcpConnection {
             return;
         }
         let share = || packet.share(headers.payload.clone());
+        let at = self.corrected(packet.at, direction);
         let (own, _) = self.halves(direction);
         own.reassembler.pass(length);
         if headers.cut == 0
             && let Some(parser) = &mut own.parser
-            && parser.take_whole(bytes, share, packet.at)
+            && parser.take_whole(bytes, share, at)
         {
             losses.seen_bytes += length as u64;
         } else {
@@ -228,7 +250,7 @@ impl TcpConnection {
 
     /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
-        let is_plain = self.state == State::Open && !self.is_decrypted;
+        let is_plain = self.state == State::Open && !self.is_decrypted && self.reset.is_none();
         let is_known = !self.is_silent && self.beginning.is_none();
         let is_plain = is_plain && is_known && self.sources.is_none();
         self.is_in_order = is_plain && self.client.is_quiet() && self.server.is_quiet();
@@ -249,7 +271,10 @@ impl TcpConnection {
     /// Delivers the bytes of a segment, or buffers them.
     fn reassemble(&mut self, segment: Segment, from: FourTuple, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
-        if self.state != State::Open {
+        if self.state == State::Closed {
+            self.count_late(&segment, direction, losses);
+        }
+        if self.state != State::Open || (segment.rst && !self.believes_reset(&segment, direction)) {
             return;
         }
         let Segment {
@@ -261,7 +286,11 @@ impl TcpConnection {
             ..
         } = segment;
         let mut first = sequence;
-        let length = u32::try_from(payload.len() + cut).unwrap_or(u32::MAX);
+        // What a reset carries is a text for people (RFC 9293 §3.5.3).
+        let length = match segment.rst {
+            true => 0,
+            false => u32::try_from(payload.len() + cut).unwrap_or(u32::MAX),
+        };
         let acknowledgment =
             acknowledgment.filter(|number| self.believes(opposite(direction), *number, losses));
         let (own, other) = self.halves(direction);
@@ -272,7 +301,10 @@ impl TcpConnection {
         own.is_seen = true;
         own.is_absent = false;
         own.reassembler.begin(first);
-        own.note_sent_until(first);
+        // Whether a reset tells what was sent, only its end shows.
+        if !segment.rst {
+            own.note_sent_until(first);
+        }
         let mut is_far_behind = false;
         if let Some(acknowledgment) = acknowledgment {
             other.reassembler.begin(acknowledgment);
@@ -291,6 +323,7 @@ impl TcpConnection {
             None => cut,
         };
         if length > 0 {
+            self.note_clocks(direction, first..first.wrapping_add(length), at, losses);
             let part = Payload {
                 sequence: first,
                 bytes: payload,
@@ -309,7 +342,10 @@ impl TcpConnection {
             self.give_up_due(at, losses);
         }
         let both_have_ended = self.client.reassembler.is_finished() && self.server.reassembler.is_finished();
-        if segment.rst || both_have_ended {
+        if both_have_ended {
+            self.reset = None;
+        }
+        if self.is_reset_by(segment.rst, direction, first, length) || both_have_ended {
             self.close(losses);
         }
     }
@@ -349,6 +385,7 @@ impl TcpConnection {
     }
 
     fn hand_on(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
+        let at = self.corrected(at, direction);
         let decrypted = self.follow_tls(direction, &bytes, cut);
         losses.seen_bytes += bytes.len() as u64;
         losses.cut_bytes += cut as u64;
@@ -426,6 +463,7 @@ impl TcpConnection {
         if self.state == State::Closed {
             return;
         }
+        self.end_by_reset();
         self.flush(losses);
         self.release(losses);
         if self.state == State::Open {
@@ -433,8 +471,12 @@ impl TcpConnection {
             self.turn_opaque_if_one_is(losses);
         }
         losses.one_way += u64::from(self.client.is_seen != self.server.is_seen);
+        let places = [&self.client, &self.server].map(|half| half.reassembler.next());
         self.drop_parsers(losses);
         self.state = State::Closed;
+        for (half, place) in [&mut self.client, &mut self.server].into_iter().zip(places) {
+            half.reassembler = Reassembler::at(place);
+        }
     }
 
     fn drop_parsers(&mut self, losses: &mut Losses) {

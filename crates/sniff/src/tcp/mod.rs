@@ -2,6 +2,7 @@
 //! bounded.
 
 mod beginning;
+mod clocks;
 mod connection;
 mod copies;
 mod four_tuple;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
+use clocks::Patience;
 use connection::{TIME_WAIT, TcpConnection};
 use copies::Copies;
 pub(crate) use four_tuple::FourTuple;
@@ -65,6 +67,7 @@ pub struct TcpConnections {
     searching: Part,
     /// Secrets of connections that use TLS.
     keys: KeyLog,
+    patience: Arc<Patience>,
 }
 
 impl TcpConnections {
@@ -90,6 +93,7 @@ impl TcpConnections {
             max_buffered_bytes: 0,
             searching: Part::new("searching", 0),
             keys: KeyLog::default(),
+            patience: Arc::default(),
         }
         .within(&Memory::default())
     }
@@ -208,7 +212,8 @@ impl TcpConnections {
         self.next += 1;
         let mut connection =
             TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses)
-                .decrypting(&self.keys);
+                .decrypting(&self.keys)
+                .with_patience(&self.patience);
         connection.take(segment, four_tuple, direction, &mut self.losses);
         if connection.is_waiting() {
             self.waiting.push(four_tuple);

@@ -80,6 +80,14 @@ impl Reassembler {
         self.next.get_or_insert(next);
     }
 
+    /// One that goes on at a sequence number.
+    pub(super) fn at(next: Option<u32>) -> Self {
+        Self {
+            next,
+            ..Self::default()
+        }
+    }
+
     /// Sequence number of the next byte.
     pub(super) fn next(&self) -> Option<u32> {
         self.next
@@ -242,6 +250,14 @@ impl Reassembler {
     /// Sequence number of the first buffered byte.
     pub(super) fn first_buffered(&self) -> Option<u32> {
         self.waiting.front().map(|first| first.sequence)
+    }
+
+    /// The acknowledgment number and the time of the first buffered segment, if it waits for nothing else than what it
+    /// acknowledges.
+    pub(super) fn waits_for_acknowledged(&self) -> Option<(u32, Moment)> {
+        let first = self.waiting.front()?;
+        let is_next = distance(self.next?, first.sequence) <= 0;
+        first.acknowledgment.filter(|_| is_next).zip(Some(first.at))
     }
 
     /// Acknowledgment number of the first buffered segment.

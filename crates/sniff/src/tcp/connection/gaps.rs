@@ -1,6 +1,6 @@
 //! Buffered bytes of a connection, and the missing ones that they wait for: delivered in order, or given up.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use cqlens_capture::Moment;
 use cqlens_proto::envelope::Direction;
@@ -8,8 +8,8 @@ use cqlens_proto::envelope::Direction;
 use super::{State, TcpConnection, opposite};
 use crate::{losses::Losses, tcp::reassembler::distance};
 
-/// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not
-/// at all.
+/// How long to wait for bytes that the receiver has acknowledged, as bytes behind them show, which have the same clock: the
+/// capture has them a little later, or not at all.
 const ACKNOWLEDGED: Duration = Duration::from_millis(20);
 
 /// How long to wait for bytes that are not acknowledged: the sender retransmits them.
@@ -57,7 +57,7 @@ impl TcpConnection {
             }
             self.deliver_buffered(losses);
         }
-        if self.is_ending() && now.since(self.last) >= RETRANSMISSION {
+        if (self.is_ending() || self.reset.is_some()) && now.since(self.last) >= RETRANSMISSION {
             self.close(losses);
         }
     }
@@ -65,6 +65,7 @@ impl TcpConnection {
     /// Gives up the next missing bytes that buffered ones of `direction` wait for, if they are due. Without
     /// `now` they are.
     fn give_up_in(&mut self, direction: Direction, now: Option<Moment>, losses: &mut Losses) -> bool {
+        let patience = Arc::clone(&self.patience);
         let (own, other) = self.halves(direction);
         let (Some(since), Some(first)) = (own.reassembler.since(), own.reassembler.first_buffered()) else {
             return false;
@@ -95,8 +96,11 @@ impl TcpConnection {
         let Some(acknowledgment) = own.reassembler.first_acknowledgment() else {
             return false;
         };
-        if !is_due(ACKNOWLEDGED) {
+        if !is_due(patience.now()) {
             return false;
+        }
+        if now.is_some() {
+            patience.was_in_vain();
         }
         // Only up to the first buffered bytes there.
         let to = match other.reassembler.first_buffered() {
