@@ -38,7 +38,7 @@ impl Compression {
 }
 
 /// What xz may keep of what it has unpacked, in KiB: more than `xz -9` asks for (64 MiB), and as much as is allowed to zstd.
-const XZ_MEMORY: u32 = 100 << 10;
+const XZ_MEMORY: u32 = 128 << 10;
 
 /// The compression of a file, which is rewound.
 pub(super) fn compression_of(file: &mut File) -> io::Result<Compression> {
