@@ -38,7 +38,7 @@ pub struct Coverage {
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
-    /// Results that are too long to be read as a whole, and whose beginning does not give the number of rows.
+    /// Results whose number of rows is not known: of DSE's continuous pages, and too long to be read as a whole without it at the beginning.
     pub rows_unknown: u64,
     /// Requests whose connection ended before the response, or whose response was lost.
     pub unanswered: u64,

@@ -160,6 +160,38 @@ fn a_request_that_is_traced_is_counted() {
     assert_eq!((pattern.count, pattern.traced), (2, 1));
 }
 
+/// The other pages of DSE's continuous paging have rows as well, and no request of their own.
+#[test]
+fn rows_of_continuous_pages_are_counted_where_there_is_one_and_else_unknown() {
+    let page = |flags: u8, number: u8| {
+        let head = [
+            [0, 0, 0, 2],
+            [flags, 0, 0, 4],
+            [0, 0, 0, 1],
+            [0, 0, 0, number],
+            [0, 0, 0, 2],
+        ];
+        let cell = [0, 0, 0, 4, 0, 0, 0, 7];
+        result(1, &[head.as_flattened(), &cell, &cell].concat())
+    };
+    let mut observed = Observed::new();
+    for pages in [1, 3] {
+        observed.ask(&query("SELECT v FROM s.t"), &Extras::default());
+        for number in 1..=pages {
+            let last = if number == pages { 0x80 } else { 0 };
+            observed.response.offer(&page(0x40 | last, number));
+        }
+    }
+    let window = observed.stop();
+    assert_eq!(window.coverage.rows_unknown, 1);
+    assert_eq!(window.coverage.responses_lost, 0);
+    let pattern = window.patterns.into_values().next().unwrap();
+    assert_eq!(
+        (pattern.count, pattern.rows.count(), pattern.rows.max()),
+        (2, 1, 2)
+    );
+}
+
 #[test]
 fn the_code_of_a_rate_limit_is_the_one_that_the_server_announced() {
     let answer = |opcode, body: Vec<u8>| {

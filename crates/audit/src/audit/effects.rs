@@ -5,12 +5,16 @@
 //! is interpreted. What a connection agrees on before its first statement (STARTUP, SUPPORTED) belongs to
 //! [`connection`](super::connection): the bytes that follow cannot be read without it.
 
-use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request, Response};
+use cqlens_proto::message::{BatchQuery, ColumnSpecs, Prepare, Prepared, QueryResult, Request, Response};
 
 use crate::audit::{
-    connection::{event::ReceivedResponse, session::Session},
+    connection::{
+        event::{RawExchange, ReceivedResponse},
+        session::Session,
+    },
     exchange::{
         DecodedExchange, Execution,
+        answer::Answer,
         builder::{ExchangeBuilder, keyspace_of},
     },
 };
@@ -53,6 +57,36 @@ pub(crate) fn may_show_schema(session: &Session, execution: &Execution) -> bool 
     session.is_recorded && execution.analysis.head.system
 }
 
+/// Learns the keyspace of a connection whose USE was not seen from rows, which name their table; whether the meaning of the
+/// statement that they answer has changed by that.
+#[inline]
+pub(crate) fn learn_keyspace(
+    session: &mut Session,
+    raw: &RawExchange,
+    execution: Option<&Execution>,
+    answer: &Answer<'_>,
+) -> bool {
+    let columns = answer.rows.and_then(|rows| rows.metadata.columns);
+    let (Some(columns), Some(execution)) = (columns, execution) else {
+        return false;
+    };
+    execution.footprint.reason() == Some(Reason::KeyspaceUnknown)
+        && !execution.prepared
+        && !raw.is_request_cut()
+        && execution.analysis.lacks_keyspace()
+        && learn_from(session, raw, &columns)
+}
+
+/// Takes over the keyspace of columns whose table a statement names without one.
+#[cold]
+fn learn_from(session: &mut Session, raw: &RawExchange, columns: &ColumnSpecs<'_>) -> bool {
+    let Some((keyspace, _)) = columns.global_table() else {
+        return false;
+    };
+    session.learn_keyspace(raw.keyspace_changes, keyspace);
+    session.keyspace_after(raw.keyspace_changes).is_some()
+}
+
 /// Asks the control connection for the statements of `request` that the server has executed and that are not
 /// known.
 #[cold]
@@ -83,6 +117,9 @@ fn follow(
     match (request, response) {
         (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => session.use_keyspace(keyspace),
         (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
+            if keyspace_of(prepare.keyspace, raw, session).is_none() {
+                learn_keyspace_of_prepared(builder, session, raw, prepare, prepared);
+            }
             let keyspace = keyspace_of(prepare.keyspace, raw, session);
             learn(live, builder, prepare, prepared, keyspace.as_deref());
         }
@@ -96,6 +133,24 @@ fn follow(
             }
         }
         _ => {}
+    }
+}
+
+/// Learns the keyspace of a connection whose USE was not seen from the columns of markers, or of rows to come.
+#[cold]
+fn learn_keyspace_of_prepared(
+    builder: &mut ExchangeBuilder,
+    session: &mut Session,
+    raw: &RawExchange,
+    prepare: &Prepare<'_>,
+    prepared: &Prepared<'_>,
+) {
+    let (analysis, _) = builder.statements.of_text(prepare.query, None);
+    if analysis.lacks_keyspace() {
+        let columns = [Some(prepared.bind.markers), prepared.result.columns];
+        for columns in columns.iter().flatten() {
+            learn_from(session, raw, columns);
+        }
     }
 }
 

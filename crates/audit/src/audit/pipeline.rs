@@ -203,6 +203,9 @@ impl Pipeline {
                 Answer::of(&response_decoded, response, *at)
             }
         };
+        if pass == Pass::First && effects::learn_keyspace(session, raw, execution.as_ref(), &answer) {
+            execution = self.builder.execution(request, raw, session);
+        }
         let decoded = DecodedExchange {
             raw,
             request,

@@ -201,8 +201,8 @@ fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
         coverage.rows_unknown,
         "answer",
         "answers",
-        "too long to be read as a whole did not contain the number of rows at the beginning: rows are \
-            missing",
+        "did not say how many rows there are (DSE's continuous pages, or too long to be read as a whole): rows \
+            are missing",
     );
     say(
         coverage.unanswered,

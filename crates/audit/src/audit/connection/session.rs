@@ -206,6 +206,22 @@ impl Session {
         self.changes += 1;
     }
 
+    /// The server has resolved an unqualified name, sent after so many changes, to this keyspace, and no USE was seen that
+    /// set it: it was set before anything was captured. It holds until the first USE.
+    #[cold]
+    pub(crate) fn learn_keyspace(&mut self, changes: u64, keyspace: &str) {
+        if changes > 0 || self.keyspace_after(changes).is_some() {
+            return;
+        }
+        let keyspace = Some(cut_name(keyspace).into());
+        match usize::try_from(self.changes) {
+            Ok(0) => self.keyspace = keyspace,
+            // What was before the first change is still remembered.
+            Ok(later) if later == self.earlier.len() => self.earlier[0] = keyspace,
+            _ => {}
+        }
+    }
+
     /// Whether its name is more than an address, and from a client whom the server may not have let in.
     pub(crate) fn is_only_claimed(&self) -> bool {
         self.is_named && !self.is_started
@@ -370,8 +386,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_request_has_the_keyspace_that_was_set_when_it_came() {
+    /// The patterns of what clients and servers say on one connection, with their executions.
+    fn patterns(talk: impl FnOnce(&mut Tap, &mut Tap)) -> Vec<(String, u64)> {
         let queue = Arc::new(Queue::new(QueueLimits::default()));
         let live = Arc::new(Live::default());
         let audit = Audit::start(
@@ -394,40 +410,41 @@ mod tests {
                 Clock::start(),
             )
         });
-        let mut ask = |stream, cql| client.offer(&query_on(stream, cql, Consistency::One));
-        let slow = "SELECT v FROM t WHERE k = 1";
-        ask(1, "USE one");
-        server.offer(&set_keyspace(1, "one"));
-        ask(2, slow);
-        ask(3, "USE two");
-        server.offer(&set_keyspace(3, "two"));
-        ask(4, slow);
-        ask(5, "USE three");
-        server.offer(&set_keyspace(5, "three"));
-        ask(6, slow);
-        for stream in [6, 4, 2] {
-            server.offer(&result(stream, &[0, 0, 0, 1]));
-        }
+        talk(&mut client, &mut server);
         connection.close(Clock::start().now());
-        let window = audit.stop(Timestamp::UNIX_EPOCH);
-        let heads = window
-            .patterns
-            .values()
-            .map(|pattern| (&pattern.head.cql, pattern.count));
-        let reads: Vec<_> = heads.filter(|(cql, _)| cql.starts_with("SELECT")).collect();
-        let mut reads: Vec<_> = reads
-            .into_iter()
-            .map(|(cql, count)| (cql.as_str(), count))
+        let patterns = audit.stop(Timestamp::UNIX_EPOCH).patterns.into_values();
+        let mut patterns: Vec<_> = patterns
+            .map(|pattern| (pattern.head.cql.clone(), pattern.count))
+            .filter(|(cql, _)| !cql.starts_with("USE"))
             .collect();
-        reads.sort_unstable();
-        assert_eq!(
-            reads,
-            [
-                ("SELECT v FROM one.t WHERE k = ?", 1),
-                ("SELECT v FROM three.t WHERE k = ?", 1),
-                ("SELECT v FROM two.t WHERE k = ?", 1),
-            ]
-        );
+        patterns.sort_unstable();
+        patterns
+    }
+
+    #[test]
+    fn a_request_has_the_keyspace_that_was_set_when_it_came() {
+        let slow = "SELECT v FROM t WHERE k = 1";
+        let reads = patterns(|client, server| {
+            let mut ask = |stream, cql| client.offer(&query_on(stream, cql, Consistency::One));
+            ask(1, "USE one");
+            server.offer(&set_keyspace(1, "one"));
+            ask(2, slow);
+            ask(3, "USE two");
+            server.offer(&set_keyspace(3, "two"));
+            ask(4, slow);
+            ask(5, "USE three");
+            server.offer(&set_keyspace(5, "three"));
+            ask(6, slow);
+            for stream in [6, 4, 2] {
+                server.offer(&result(stream, &[0, 0, 0, 1]));
+            }
+        });
+        let expected = [
+            ("SELECT v FROM one.t WHERE k = ?", 1),
+            ("SELECT v FROM three.t WHERE k = ?", 1),
+            ("SELECT v FROM two.t WHERE k = ?", 1),
+        ];
+        assert_eq!(reads, expected.map(|(cql, count)| (cql.to_owned(), count)));
     }
 
     #[test]

@@ -44,6 +44,9 @@ impl<'a> Answer<'a> {
     /// Rows and nothing else, in an envelope of so many bytes.
     #[inline]
     pub(crate) fn of_rows(rows: &'a Rows<'a>, bytes: u64, at: Option<Moment>) -> Self {
+        if rows.metadata.continuous_page.is_some_and(|page| !page.is_last) {
+            return Self::of_first_page(bytes, at);
+        }
         Self {
             at,
             bytes: Some(bytes),
@@ -52,6 +55,18 @@ impl<'a> Answer<'a> {
                 count: rows.len() as u64,
                 more: rows.metadata.paging_state.is_some(),
             },
+            ..Self::NONE
+        }
+    }
+
+    /// The first of DSE's continuous pages: how many rows the later ones have, which come without a request of their own, is
+    /// not known.
+    #[cold]
+    fn of_first_page(bytes: u64, at: Option<Moment>) -> Self {
+        Self {
+            at,
+            bytes: Some(bytes),
+            outcome: Outcome::Unread,
             ..Self::NONE
         }
     }

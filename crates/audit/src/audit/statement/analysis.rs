@@ -83,6 +83,13 @@ impl Analysis {
         }
     }
 
+    /// Whether its only table has no keyspace: neither the statement names one nor was one set.
+    pub(crate) fn lacks_keyspace(&self) -> bool {
+        let refusal = self.plan.as_ref().and_then(Plan::refusal);
+        refusal.is_some_and(|refusal| refusal.reason == Reason::KeyspaceUnknown)
+            && !matches!(self.head.kind, StatementKind::Batch | StatementKind::Transaction)
+    }
+
     /// Whether it was planned by what PREPARED and the text say.
     pub(crate) fn lacks_schema(&self) -> bool {
         let plan = self.plan.as_ref();
