@@ -15,13 +15,13 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A statement that is not understood, or does not fit those before it.
 pub(super) struct Mistake<'e> {
-    pub(super) place: Place,
+    pub(super) place: LineColumn,
     pub(super) error: &'e SchemaError,
 }
 
 /// A line and a column, both from 1 on; a column is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LineColumn {
     pub(super) line: usize,
     pub(super) column: usize,
 }
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
     let text = text(path)?;
     let (schema, errors) = Schema::read_cql(&text);
     let mistakes = errors.first.iter().map(|error| Mistake {
-        place: Place::of(&text, error.span.range().start),
+        place: LineColumn::of(&text, error.span.range().start),
         error,
     });
     warn_of(path, mistakes, &schema)?;
@@ -86,7 +86,7 @@ pub(super) fn warn_of<'e>(
 
 const MOST_SHOWN: usize = 10;
 
-impl Place {
+impl LineColumn {
     fn of(text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_place_is_a_line_and_a_character() {
-        assert_eq!(Place::of("a\n\u{e9}x", 4), Place { line: 2, column: 2 });
-        assert_eq!(Place::of("", 9), Place { line: 1, column: 1 });
+        assert_eq!(LineColumn::of("a\n\u{e9}x", 4), LineColumn { line: 2, column: 2 });
+        assert_eq!(LineColumn::of("", 9), LineColumn { line: 1, column: 1 });
     }
 }

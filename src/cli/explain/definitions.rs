@@ -52,7 +52,7 @@ pub(super) enum Applied {
 }
 
 /// A statement of `--schema` that is left out.
-pub(super) struct LeftOut {
+pub(super) struct UnreadDefinition {
     pub(super) place: PlacedStatement,
     pub(super) error: SchemaError,
 }
@@ -66,7 +66,7 @@ impl Definitions {
         source: &Rc<SourceText>,
         keyspace: Option<&str>,
         judge: &Judge<'_>,
-    ) -> (Self, Vec<LeftOut>) {
+    ) -> (Self, Vec<UnreadDefinition>) {
         let mut definitions = Self::default();
         let mut left_out = Vec::new();
         let mut keyspace = keyspace.map(ToOwned::to_owned);
@@ -84,7 +84,7 @@ impl Definitions {
                 Ok(statement) => definitions.apply(statement, keyspace.as_deref(), &place),
             };
             if let Applied::Unjudged(error) | Applied::Refused(error) = applied {
-                left_out.push(LeftOut { place, error });
+                left_out.push(UnreadDefinition { place, error });
             }
         }
         let judged = judge.definitions(&definitions.schema);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::placeholder;
-use crate::cli::schema_file::Place;
+use crate::cli::schema_file::LineColumn;
 use cqlens_cql::syntax::Span;
 
 /// A text to explain. It may be a part of a file.
@@ -30,7 +30,7 @@ pub(super) struct Position {
     pub(super) column: usize,
 }
 
-impl From<Position> for Place {
+impl From<Position> for LineColumn {
     fn from(Position { line, column }: Position) -> Self {
         Self { line, column }
     }

@@ -21,8 +21,8 @@ const OF_CLIENTS: [&str; 6] = [
 ];
 
 /// What a suggestion leaves as it is. How rows are compacted that expire: which way is right depends on what else is
-/// deleted. And how collections are written: an INSERT stands for the application's own writes of a row.
-const KEPT: [&str; 2] = ["ttl-without-windows", "collection-overwrite"];
+/// deleted. And how collections are written: an INSERT stands for the application's own writes of a row. Nor is the old table given a bucket.
+const KEPT: [&str; 3] = ["ttl-without-windows", "collection-overwrite", "endless-partition"];
 
 /// What the rules say of a statement under a schema, in a window that is changed before.
 ///

@@ -98,8 +98,8 @@ mod tests {
         let warning =
             "WARNING: cqlsh was built against 5.0.0, but this server is 5.0.6.  All features may not work!";
         let text = format!("{warning}\n\nCREATE KEYSPACE a");
-        assert_eq!(command(&text), Some(("WARNING", 89)));
-        assert_eq!(text[89..], *"\n\nCREATE KEYSPACE a");
+        assert_eq!(command(&text), Some(("WARNING", 93)));
+        assert_eq!(text[93..], *"\n\nCREATE KEYSPACE a");
         assert_eq!(command("WARNING: the disk is full"), None);
     }
 

@@ -114,7 +114,6 @@ fn what_6_0_calls_a_syntax_error_is_one() {
         "SELECT * FROM t WHERE NOT s CONTAINS 1",
         "SELECT * FROM t WITH included_indexes = {a} WHERE e = 3",
         "SELECT * FROM t WHERE e = 3 WITH INCLUDED_INDEXES = {a}",
-        "UPDATE t SET v = 1 WHERE k = 1 IF w LIKE 'x%'",
         "CREATE TABLE t (k int PRIMARY KEY, v int CHECK)",
         "CREATE TABLE t (k int PRIMARY KEY, v int CHECK NOSUCH)",
         "CREATE TABLE t (k int PRIMARY KEY, v int CHECK v BETWEEN 1 AND 5)",

@@ -92,7 +92,8 @@ const ABOUT: About = About {
         CREATE TABLE shop.readings (sensor int, at timestamp, v double, PRIMARY KEY (sensor, at));\n\
         INSERT INTO shop.readings (sensor, at, v) VALUES (?, ?, ?);",
     after: "\
-        CREATE TABLE shop.readings (sensor int, day date, at timestamp, v double, PRIMARY KEY ((sensor, day), at));\n\
+        CREATE TABLE shop.readings (\n  sensor int, day date, at timestamp, v double,\n  \
+        PRIMARY KEY ((sensor, day), at));\n\
         INSERT INTO shop.readings (sensor, day, at, v) VALUES (?, ?, ?, ?);",
     severity: "Low: from a definition it is not known how many rows a key gets. Nothing for a table with traffic.",
     severities: &[Severity::Low],

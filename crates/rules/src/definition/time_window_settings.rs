@@ -115,12 +115,10 @@ const ABOUT: About = About {
     fix: "Choose the window so that the TTL covers 20 to 30 of them.",
     fix_in_short: "20 to 30 windows",
     before: "\
-        ALTER TABLE shop.events WITH default_time_to_live = 31536000 AND compaction = {'class': \
-        'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1};\n\
+        ALTER TABLE shop.events WITH default_time_to_live = 31536000 AND compaction = {\n  'class': 'TimeWindowCompactionStrategy',\n  'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1};\n\
         SELECT * FROM shop.events WHERE sensor = ?;",
     after: "\
-        ALTER TABLE shop.events WITH default_time_to_live = 31536000 AND compaction = {'class': \
-        'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', 'compaction_window_size': 12};\n\
+        ALTER TABLE shop.events WITH default_time_to_live = 31536000 AND compaction = {\n  'class': 'TimeWindowCompactionStrategy',\n  'compaction_window_unit': 'DAYS', 'compaction_window_size': 12};\n\
         SELECT * FROM shop.events WHERE sensor = ?;",
     severity: "Low without a TTL. By the number of windows: low from `many`, medium from `too_many`.",
     severities: &[Severity::Low, Severity::Medium],
