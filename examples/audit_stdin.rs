@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         keys.clear();
         let footprint = plan.footprint(&Values::NONE, &mut keys);
         println!("{}\n  {:?}", text, footprint.count);
-        let once = Once::of(Template::of(&statement, None), plan, &footprint);
+        let once = Once::of(&statement, Template::of(&statement, None), plan, &footprint);
         let cluster = Cluster::default();
         let context = cqlens_rules::Context::new(&once.window, &schema, &cluster);
         for finding in cqlens_rules::check(&context, &Settings::default()).findings {

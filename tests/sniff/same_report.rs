@@ -44,7 +44,17 @@ fn facts_of_both(then: &Value, now: &Value) -> (Value, Value) {
         (*old, new[part]) = (only(old, "", &common), only(&new[part], "", &common));
     }
     keep_partitions(&then, &mut now);
+    for report in [&mut then, &mut now] {
+        count_what_is_refused_or_unparsed(&mut report["coverage"]);
+    }
     (then, now)
+}
+
+/// A text that the server could not parse either was counted as unparsed, and is counted as refused.
+fn count_what_is_refused_or_unparsed(coverage: &mut Value) {
+    let [refused, unparsed] = ["refused", "unparsed"].map(|name| coverage[name].as_u64().unwrap());
+    coverage["refused"] = json!(refused + unparsed);
+    coverage["unparsed"] = json!(0);
 }
 
 /// Leaves of the busiest partitions those that the older report names: it named those with most reads and writes, and none

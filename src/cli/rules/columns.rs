@@ -117,7 +117,7 @@ mod tests {
     fn a_line_has_severity_and_summary_and_one_threshold_follows_the_other() {
         let lines = lines("in-partition-key ", &Settings::default());
         assert!(
-            lines[0].contains("  info to high    A read names several "),
+            lines[0].contains("  info to high    A statement names several "),
             "{lines:?}"
         );
         let ends = |line: usize| lines[line].split("  ").last().unwrap().trim_start();

@@ -101,7 +101,7 @@ const HIGH_PARTITIONS: Threshold = Threshold {
 const ABOUT: About = About {
     id: "in-partition-key",
     group: "read shape",
-    summary: "A read names several partitions with `IN` on the partition key.",
+    summary: "A statement names several partitions with `IN` on the partition key.",
     why: "The coordinator turns the statement into one read per key, sends them to the replicas of every key \
         and holds all results until the slowest has arrived. So the latency is that of the slowest replica, \
         the coordinator carries the memory, a failure repeats everything, and a token-aware driver can route \
