@@ -27,6 +27,7 @@ fn layout<const N: usize>(tool: &'static str, files: [(&'static str, &str); N]) 
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn layouts() -> Vec<Layout> {
     vec![
         layout(

@@ -196,7 +196,7 @@ fn is_of_cassandra(changeset: &str) -> bool {
     };
     match these.is_empty() {
         true => !others.iter().any(|name| is_named(&name.trim_start_matches('!'))),
-        false => these.iter().any(|name| is_named(name)),
+        false => these.iter().any(is_named),
     }
 }
 
