@@ -109,15 +109,9 @@ fn of_transaction(
     }
     for condition in &transaction.conditions {
         let Some(value) = &condition.value else { continue };
-        let column = transaction::column(&condition.reference, transaction, database, keyspace)?;
-        let read = transaction
-            .lets
-            .iter()
-            .find(|read| read.name.as_str() == condition.reference.row.as_str());
-        if let Some(read) = read {
-            let layout = database.layout(&read.select.table, keyspace)?;
-            Collector::new(&layout, found).term(value, &column.name, &column.column_type);
-        }
+        let (layout, index) = transaction::referred(&condition.reference, transaction, database, keyspace)?;
+        let column = &layout.columns[index];
+        Collector::new(&layout, found).term(value, &column.name, &column.cql_type);
     }
     for update in &transaction.updates {
         let layout = database.layout(update.table(), keyspace)?;

@@ -222,7 +222,7 @@ fn returned_columns(
         Some(Returning::References(references)) => {
             let columns = references.iter();
             let columns = columns.map(|reference| {
-                transaction::column(reference, transaction, database, circumstances.keyspace)
+                transaction::result_column(reference, transaction, database, circumstances.keyspace)
             });
             columns.collect::<Result<_, _>>().map(Some)
         }

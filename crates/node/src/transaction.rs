@@ -1,6 +1,6 @@
 //! Transactions of Cassandra 6.0: all reads first, then the conditions, then all writes or none.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use bytes::Bytes;
 use cqlens_cql::syntax::ast::{
@@ -13,6 +13,7 @@ use super::bind;
 use super::database::Database;
 use super::execution::Execution;
 use super::failure::Failure;
+use super::layout::Layout;
 use super::statement::{select, writable};
 use super::store::order;
 use super::write::modification;
@@ -56,16 +57,16 @@ impl NamedRows {
     }
 }
 
-/// The column that a reference stands for, under the name that it has in a response.
+/// The table that a reference reads, and the place of the column in it.
 ///
 /// # Errors
 /// Rows that are not read, columns that there are not, and parts of columns.
-pub(super) fn column(
+pub(super) fn referred(
     reference: &RowReference<'_>,
     transaction: &Transaction<'_>,
     database: &mut Database,
     keyspace: Option<&str>,
-) -> Result<ResultColumn, Failure> {
+) -> Result<(Arc<Layout>, usize), Failure> {
     let name = reference.row.as_str();
     let read = transaction.lets.iter().find(|read| read.name.as_str() == name);
     let read = read.ok_or_else(|| unknown_row(name))?;
@@ -73,8 +74,24 @@ pub(super) fn column(
         return Err(parts_only());
     };
     let layout = database.layout(&read.select.table, keyspace)?;
-    let column = layout.column(part.as_str())?;
-    Ok(layout.result_column(&format!("{name}.{}", column.name), &column.cql_type))
+    let index = layout.column(part.as_str())?.index;
+    Ok((layout, index))
+}
+
+/// What a response calls a part of a row: `row.column`.
+///
+/// # Errors
+/// As [`referred`].
+pub(super) fn result_column(
+    reference: &RowReference<'_>,
+    transaction: &Transaction<'_>,
+    database: &mut Database,
+    keyspace: Option<&str>,
+) -> Result<ResultColumn, Failure> {
+    let (layout, index) = referred(reference, transaction, database, keyspace)?;
+    let column = &layout.columns[index];
+    let name = format!("{}.{}", reference.row.as_str(), column.name);
+    Ok(layout.result_column(&name, &column.cql_type))
 }
 
 fn unknown_row(name: &str) -> Failure {
@@ -135,7 +152,12 @@ fn returned(
     let mut columns = Vec::new();
     let mut values = Vec::new();
     for reference in references {
-        columns.push(column(reference, transaction, database, execution.keyspace)?);
+        columns.push(result_column(
+            reference,
+            transaction,
+            database,
+            execution.keyspace,
+        )?);
         values.push(execution.named_rows.value(reference)?.1);
     }
     Ok(RowSet::new(columns, vec![values]))

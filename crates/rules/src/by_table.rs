@@ -1,10 +1,7 @@
 //! What a window has of each table, found once for all rules: a rule that looked through all patterns for each table,
 //! or for each pattern, would take their square.
 
-use std::{
-    cell::OnceCell,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use cqlens_cql::{
     plan::Flag,
@@ -14,12 +11,12 @@ use cqlens_cql::{
 use super::{
     Context, figures, read,
     statement::{self, TableWrite, restricted, selected, table_of},
-    transaction::transacted_tables,
+    transaction,
 };
 use cqlens_window::{Pattern, PatternId};
 
 /// Patterns with their ids.
-type PatternList<'a> = Vec<(PatternId, &'a Pattern)>;
+pub(super) type PatternList<'a> = Vec<(PatternId, &'a Pattern)>;
 
 /// What was looked up by tables so far.
 #[derive(Debug, Default)]
@@ -29,7 +26,7 @@ pub(super) struct PatternsByTable<'a> {
     backwards: OnceCell<BTreeMap<TableName, bool>>,
     index_reads: OnceCell<BTreeMap<ColumnName, PatternList<'a>>>,
     keys: OnceCell<BTreeMap<String, Vec<&'a Table>>>,
-    transacted: OnceCell<BTreeSet<TableName>>,
+    transactions: OnceCell<BTreeMap<TableName, PatternList<'a>>>,
 }
 
 impl<'a> Context<'a> {
@@ -90,10 +87,16 @@ impl<'a> Context<'a> {
         writes
     }
 
-    /// Whether transactions of the application read or write the table.
-    pub(super) fn is_transacted(&self, table: &TableName) -> bool {
-        let all = self.by_table.transacted.get_or_init(|| transacted_tables(self));
-        all.contains(table)
+    /// The application's transactions, by each of the tables that they read or write.
+    pub(super) fn transactions(&self) -> &BTreeMap<TableName, PatternList<'a>> {
+        self.by_table
+            .transactions
+            .get_or_init(|| transaction::by_table(self))
+    }
+
+    /// Those on this table.
+    pub(super) fn transactions_on(&self, table: &TableName) -> &[(PatternId, &'a Pattern)] {
+        self.transactions().get(table).map_or(&[], Vec::as_slice)
     }
 
     /// The tables of the keyspace that have these columns as their partition key, in any order.

@@ -191,7 +191,8 @@ impl<'a> Context<'a> {
         let is_cassandra = matches!(self.cluster.product, Some(Product::Cassandra) | None);
         let has_transactions = is_cassandra && self.major_version().is_some_and(|major| major >= 6);
         let table = self.schema.table(&name.keyspace, &name.table);
-        has_transactions && (table.is_some_and(Table::is_transactional) || self.is_transacted(name))
+        has_transactions
+            && (table.is_some_and(Table::is_transactional) || !self.transactions_on(name).is_empty())
     }
 
     fn major_version(&self) -> Option<u32> {

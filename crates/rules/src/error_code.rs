@@ -26,6 +26,14 @@ pub(super) const CAS_WRITE_UNKNOWN: u32 = 0x1700;
 /// ScyllaDB refuses what exceeds the `per_partition_rate_limit` of a table.
 pub(super) const RATE_LIMIT: u32 = Pattern::RATE_LIMIT;
 
+/// Executions that were answered with one of these errors.
+pub(super) fn count(pattern: &Pattern, codes: &[u32]) -> u64 {
+    codes
+        .iter()
+        .filter_map(|code| pattern.error_codes.get(code))
+        .sum()
+}
+
 /// The name in the specification.
 pub(super) fn name(code: u32) -> &'static str {
     match code {

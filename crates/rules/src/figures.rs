@@ -1,7 +1,10 @@
 //! What rules of all groups ask of patterns, and say of them in the same words and numbers.
 
 use super::{Context, Findings, severity, watch::WatchedTime};
-use cqlens_cql::schema::{Schema, Table};
+use cqlens_cql::{
+    plan::Flag,
+    schema::{Schema, Table},
+};
 use cqlens_window::{Pattern, PatternId, number};
 
 /// The application's own patterns: drivers' and tools' statements on system keyspaces are never judged.
@@ -25,6 +28,25 @@ pub(super) fn table(pattern: &Pattern) -> String {
         (None, Some(table)) => format!("`{table}`"),
         _ => "a table".to_owned(),
     }
+}
+
+/// The tables of a batch or a transaction, as a title writes them.
+pub(super) fn tables(pattern: &Pattern) -> String {
+    if pattern.is(Flag::SeveralTables) {
+        format!("{} and other tables", table(pattern))
+    } else {
+        table(pattern)
+    }
+}
+
+/// `12 partitions (p99)`.
+pub(super) fn partitions(pattern: &Pattern) -> String {
+    let partitions = &pattern.partitions;
+    let p99 = if partitions.count() > 1 { " (p99)" } else { "" };
+    format!(
+        "{}{p99}",
+        number::plural(partitions.quantile(0.99), "partition", "partitions")
+    )
 }
 
 /// The definition of the pattern's table, where it is known.

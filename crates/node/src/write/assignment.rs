@@ -44,16 +44,13 @@ pub(super) fn assignment(
                 Bound::NotSet => return Ok(None),
                 bound => bound.required(&column.name)?,
             };
-            match (operation, &column.cql_type) {
-                (AssignmentOperation::Add(_), CqlType::Counter) => CellChange::Increment(long_of(&operand)),
-                (AssignmentOperation::Subtract(_), CqlType::Counter) => {
+            // A transaction reads what it adds to.
+            let adds_up = column.cql_type == CqlType::Counter
+                || (execution.is_in_transaction && is_whole_number(&column.cql_type));
+            match operation {
+                AssignmentOperation::Add(_) if adds_up => CellChange::Increment(long_of(&operand)),
+                AssignmentOperation::Subtract(_) if adds_up => {
                     CellChange::Increment(long_of(&operand).wrapping_neg())
-                }
-                (AssignmentOperation::Add(_), _) if execution.is_in_transaction && is_number(column) => {
-                    CellChange::Sum(operand)
-                }
-                (AssignmentOperation::Subtract(_), _) if execution.is_in_transaction && is_number(column) => {
-                    CellChange::Difference(operand)
                 }
                 _ if !column.is_multi_cell => {
                     return Err(Failure::invalid(format!(
@@ -61,8 +58,8 @@ pub(super) fn assignment(
                         column.name
                     )));
                 }
-                (AssignmentOperation::Add(_), _) => CellChange::Append(operand),
-                (AssignmentOperation::Prepend(_), _) => CellChange::Prepend(operand),
+                AssignmentOperation::Add(_) => CellChange::Append(operand),
+                AssignmentOperation::Prepend(_) => CellChange::Prepend(operand),
                 _ => CellChange::Remove(operand),
             }
         }
@@ -92,9 +89,14 @@ pub(super) fn put(column: &Column, value: Bytes) -> CellChange {
     }
 }
 
-/// A serialized `bigint`, counter or timestamp as a number.
+/// A serialized whole number of at most eight bytes, a counter or a timestamp: big-endian, in two's complement.
 pub(super) fn long_of(bytes: &[u8]) -> i64 {
-    bytes.try_into().map_or(0, i64::from_be_bytes)
+    let sign = bytes
+        .first()
+        .map_or(0, |first| i64::from(first.cast_signed() >> 7));
+    bytes
+        .iter()
+        .fold(sign, |number, byte| number << 8 | i64::from(*byte))
 }
 
 /// What a deletion of a column, or of a part of one, does to its cell.
@@ -123,6 +125,6 @@ pub(super) fn deletion(
 }
 
 /// What a transaction adds to: whole numbers are all that this node computes.
-fn is_number(column: &Column) -> bool {
-    [CqlType::TinyInt, CqlType::SmallInt, CqlType::Int, CqlType::BigInt].contains(&column.cql_type)
+fn is_whole_number(cql_type: &CqlType) -> bool {
+    [CqlType::TinyInt, CqlType::SmallInt, CqlType::Int, CqlType::BigInt].contains(cql_type)
 }

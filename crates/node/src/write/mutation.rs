@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cqlens_proto::types::CqlType;
 
+use super::assignment::long_of;
 use crate::bind::{self, Bound};
 use crate::failure::Failure;
 use crate::function::long;
@@ -54,12 +55,8 @@ pub(crate) enum PartitionChange {
 pub(crate) enum CellChange {
     Put(Bytes),
     Delete,
-    /// Of a counter.
+    /// Of a counter, or of a whole number in a transaction.
     Increment(i64),
-    /// Of a whole number, in a transaction.
-    Sum(Bytes),
-    /// The same, taken away.
-    Difference(Bytes),
     /// Elements of a list behind the others, of a set or map among them.
     Append(Bytes),
     /// Elements of a list before the others.
@@ -158,8 +155,6 @@ impl CellChange {
     fn size(&self) -> usize {
         match self {
             CellChange::Put(value)
-            | CellChange::Sum(value)
-            | CellChange::Difference(value)
             | CellChange::Append(value)
             | CellChange::Prepend(value)
             | CellChange::Remove(value) => value.len(),
@@ -205,16 +200,11 @@ impl Write {
         Ok(match change {
             CellChange::Put(value) => Some(value),
             CellChange::Delete => None,
-            CellChange::Increment(by) => {
-                let count = present
-                    .and_then(|bytes| bytes[..].try_into().ok())
-                    .map_or(0, i64::from_be_bytes);
-                Some(long(count.wrapping_add(by)))
-            }
-            CellChange::Sum(added) => present.map(|present| of_numbers(present, &added, i64::wrapping_add)),
-            CellChange::Difference(taken) => {
-                present.map(|present| of_numbers(present, &taken, i64::wrapping_sub))
-            }
+            // Of a counter nothing is zero; of a number it stays nothing.
+            CellChange::Increment(by) => match (present, cql_type) {
+                (None, CqlType::Counter) => Some(long(by)),
+                (present, _) => present.map(|present| incremented(present, by)),
+            },
             CellChange::Append(added) => some_collection(joined(present, &added, cql_type)?),
             CellChange::Prepend(added) => {
                 let present = present.cloned().unwrap_or_else(|| Bytes::from_static(&[0; 4]));
@@ -232,18 +222,10 @@ impl Write {
     }
 }
 
-/// Two whole numbers of the same width as one: big-endian, in two's complement.
-fn of_numbers(left: &[u8], right: &[u8], computed: impl Fn(i64, i64) -> i64) -> Bytes {
-    let number = |bytes: &[u8]| {
-        let sign = bytes
-            .first()
-            .map_or(0, |first| i64::from(first.cast_signed() >> 7));
-        bytes
-            .iter()
-            .fold(sign, |number, byte| number << 8 | i64::from(*byte))
-    };
-    let bytes = computed(number(left), number(right)).to_be_bytes();
-    Bytes::copy_from_slice(&bytes[bytes.len() - left.len().min(bytes.len())..])
+/// A serialized whole number of at most eight bytes after an increment.
+fn incremented(number: &[u8], by: i64) -> Bytes {
+    let sum = long_of(number).wrapping_add(by).to_be_bytes();
+    Bytes::copy_from_slice(&sum[sum.len() - number.len().min(sum.len())..])
 }
 
 /// An empty collection is no value.

@@ -2,7 +2,6 @@
 
 use super::{
     About, Findings, Patterns, Severity, application, at_level, by_application, replicas, user_statements,
-    with_errors,
 };
 use crate::{
     Cause, Context, Finding, Rule, error_code,
@@ -45,7 +44,7 @@ fn copies(pattern: &Pattern, context: &Context<'_>) -> Option<u64> {
 
 /// Executions for which not enough replicas were alive.
 fn unavailable(pattern: &Pattern) -> u64 {
-    with_errors(pattern, &[error_code::UNAVAILABLE])
+    error_code::count(pattern, &[error_code::UNAVAILABLE])
 }
 
 fn finding(

@@ -86,11 +86,3 @@ fn replicas_of<'a>(keyspace: &str, schema: &'a Schema) -> Option<Vec<(&'a str, u
 fn at_level(pattern: &Pattern, level: &str) -> u64 {
     pattern.consistency.get(level).copied().unwrap_or_default()
 }
-
-/// Executions that were answered with one of these errors.
-fn with_errors(pattern: &Pattern, codes: &[u32]) -> u64 {
-    codes
-        .iter()
-        .filter_map(|code| pattern.error_codes.get(code))
-        .sum()
-}

@@ -1,6 +1,6 @@
 //! Requests that the coordinator gave up because replicas did not answer in time.
 
-use super::{About, Findings, Patterns, Severity, application, by_application, user_statements, with_errors};
+use super::{About, Findings, Patterns, Severity, application, by_application, user_statements};
 use crate::{
     Cause, Context, Finding, Quantity, Rule, error_code,
     example::timeout,
@@ -35,7 +35,7 @@ const CODES: [u32; 3] = [
 ];
 
 fn timed_out(pattern: &Pattern) -> u64 {
-    with_errors(pattern, &CODES)
+    error_code::count(pattern, &CODES)
 }
 
 fn finding(

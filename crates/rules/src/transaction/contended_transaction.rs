@@ -1,15 +1,13 @@
 //! Transactions that meet on one partition, and wait for each other.
 
-use std::collections::BTreeSet;
-
-use super::{About, Findings, GROUP, Severity, Threshold, Transacted, user_transactions};
+use super::{About, Findings, GROUP, Severity, Threshold};
 use crate::{
     Cause, Context, Finding, Quantity, Rule, error_code,
     figures::{often, share},
     severity::Impact,
 };
 use cqlens_cql::schema::TableName;
-use cqlens_window::{Pattern, number};
+use cqlens_window::{Distribution, Pattern, PatternId, number};
 
 pub(crate) struct ContendedTransaction;
 
@@ -19,13 +17,9 @@ impl Rule for ContendedTransaction {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let transactions: Vec<_> = user_transactions(context).collect();
-        let tables: BTreeSet<_> = transactions.iter().flat_map(Transacted::tables).collect();
-        for table in tables {
-            let on_table = transactions.iter().filter(|one| one.tables().contains(&table));
-            let on_table: Vec<_> = on_table.collect();
-            if let Some(contention) = Contention::of(&table, &on_table, context, found) {
-                found.push(contention.finding(&table, &on_table, context, found));
+        for (table, transactions) in context.transactions() {
+            if let Some(contention) = Contention::of(table, transactions, context, found) {
+                found.push(contention.finding(table, transactions, context, found));
             }
         }
     }
@@ -43,20 +37,19 @@ struct Contention {
 impl Contention {
     fn of(
         table: &TableName,
-        transactions: &[&Transacted<'_>],
+        transactions: &[(PatternId, &Pattern)],
         context: &Context<'_>,
         found: &Findings<'_>,
     ) -> Option<Self> {
         let traffic = context.window.tables.get(table)?;
         let (_, hottest) = traffic.top_partitions.top(1).pop()?;
-        let mut latency = cqlens_window::Distribution::default();
-        transactions
-            .iter()
-            .for_each(|one| latency.merge(&one.pattern.latency_us));
+        let patterns = || transactions.iter().map(|(_, pattern)| *pattern);
+        let mut latency = Distribution::default();
+        patterns().for_each(|pattern| latency.merge(&pattern.latency_us));
         let contention = Self {
             share: share(hottest.at_least(), traffic.top_partitions.total()),
-            transactions: transactions.iter().map(|one| one.pattern.count).sum(),
-            timeouts: transactions.iter().map(|one| timed_out(one.pattern)).sum(),
+            transactions: patterns().map(|pattern| pattern.count).sum(),
+            timeouts: patterns().map(timed_out).sum(),
             p50_us: latency.quantile(0.5),
             p99_us: latency.quantile(0.99),
         };
@@ -75,17 +68,16 @@ impl Contention {
     fn finding(
         &self,
         table: &TableName,
-        transactions: &[&Transacted<'_>],
+        transactions: &[(PatternId, &Pattern)],
         context: &Context<'_>,
         found: &Findings<'_>,
     ) -> Finding {
         let impact = transactions
             .iter()
-            .fold(Impact::each(Severity::Medium), |impact, one| {
-                impact.of(one.pattern)
+            .fold(Impact::each(Severity::Medium), |impact, (_, pattern)| {
+                impact.of(pattern)
             });
         let severity = context.severity(found, &impact.failed(self.timeouts, self.transactions));
-        let patterns: Vec<_> = transactions.iter().map(|one| one.on()).collect();
         let mut title = format!(
             "Transactions meet on one partition of `{table}`, which gets {} of its reads and writes{}",
             number::percent(self.share),
@@ -104,7 +96,7 @@ impl Contention {
                 number::plural(self.timeouts, "transaction", "transactions")
             );
         }
-        Finding::on_all(&ABOUT, severity, patterns, context)
+        Finding::on_all(&ABOUT, severity, transactions.to_vec(), context)
             .of_table(table)
             .title(title)
             .first("timeouts", self.timeouts)
@@ -116,15 +108,14 @@ impl Contention {
 
 /// Transactions that were not decided in time.
 fn timed_out(pattern: &Pattern) -> u64 {
-    let codes = [
-        error_code::READ_TIMEOUT,
-        error_code::WRITE_TIMEOUT,
-        error_code::CAS_WRITE_UNKNOWN,
-    ];
-    codes
-        .iter()
-        .filter_map(|code| pattern.error_codes.get(code))
-        .sum()
+    error_code::count(
+        pattern,
+        &[
+            error_code::READ_TIMEOUT,
+            error_code::WRITE_TIMEOUT,
+            error_code::CAS_WRITE_UNKNOWN,
+        ],
+    )
 }
 
 /// Of fewer transactions the slowest of a hundred is one that was slow by chance.
@@ -188,7 +179,7 @@ const ABOUT: About = About {
 mod tests {
     use super::*;
     use crate::testing::{amid, run, transaction};
-    use cqlens_window::{Distribution, TableTraffic, Window};
+    use cqlens_window::{TableTraffic, Window};
 
     const TAKE: &str = "BEGIN TRANSACTION LET s = (SELECT left FROM s.stock WHERE item = ?); IF s.left > ? THEN \
         UPDATE s.stock SET left -= ? WHERE item = ?; END IF COMMIT TRANSACTION";

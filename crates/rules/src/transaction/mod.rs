@@ -6,14 +6,13 @@ mod single_partition_transaction;
 mod transactional_mode;
 mod unused_transaction_read;
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
-    About, Context, Finding, Findings, Severity, Threshold,
-    figures::{table, user_patterns},
+    About, Context, Finding, Findings, Severity, Threshold, by_table::PatternList, figures::user_patterns,
 };
 use cqlens_cql::{
-    plan::{Flag, StatementKind},
+    plan::StatementKind,
     schema::TableName,
     syntax::ast::{Body, Returning, Statement, Transaction},
 };
@@ -85,11 +84,15 @@ fn user_transactions<'a>(context: &Context<'a>) -> impl Iterator<Item = Transact
     })
 }
 
-/// The tables that transactions of the application read or write.
-pub(super) fn transacted_tables(context: &Context<'_>) -> BTreeSet<TableName> {
-    user_transactions(context)
-        .flat_map(|transacted| transacted.tables())
-        .collect()
+/// The application's own transactions, by each of the tables that they read or write.
+pub(super) fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, PatternList<'a>> {
+    let mut tables: BTreeMap<_, PatternList<'a>> = BTreeMap::new();
+    for transacted in user_transactions(context) {
+        for table in transacted.tables() {
+            tables.entry(table).or_default().push(transacted.on());
+        }
+    }
+    tables
 }
 
 impl Finding {
@@ -107,19 +110,11 @@ impl Finding {
     }
 }
 
-/// Its tables as a title writes them.
-fn named_tables(pattern: &Pattern) -> String {
-    match pattern.is(Flag::SeveralTables) {
-        true => format!("{} and other tables", table(pattern)),
-        false => table(pattern),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{RULES, Settings, check, testing};
-    use cqlens_cql::{plan::StatementKind, schema::Schema};
+    use cqlens_cql::{plan::Flag, schema::Schema};
     use cqlens_window::Cluster;
 
     /// The advice on a batch of two tables, on a server of this version.

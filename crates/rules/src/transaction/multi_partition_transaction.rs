@@ -1,8 +1,11 @@
 //! Transactions over many partitions: each of them adds its replicas to those that must agree.
 
-use super::{About, Findings, GROUP, Severity, Threshold, Transacted, named_tables, user_transactions};
-use crate::{Cause, Context, EvidenceValue, Finding, Quantity, Rule, Unit, figures::often, severity::Impact};
-use cqlens_window::number;
+use super::{About, Findings, GROUP, Severity, Threshold, Transacted, user_transactions};
+use crate::{
+    Cause, Context, Finding, Quantity, Rule, Unit,
+    figures::{often, partitions, tables},
+    write::{HIGH_PARTITIONS, MEDIUM_PARTITIONS, by_partitions, with_partitions},
+};
 
 pub(crate) struct MultiPartitionTransaction;
 
@@ -14,50 +17,32 @@ impl Rule for MultiPartitionTransaction {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for transacted in user_transactions(context) {
             let p99 = transacted.pattern.partitions.quantile(0.99) as f64;
-            let reaches = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
-            let severity = if reaches(&HIGH_PARTITIONS) {
-                Severity::High
-            } else if reaches(&MEDIUM_PARTITIONS) {
-                Severity::Medium
-            } else if reaches(&SOME_PARTITIONS) {
-                Severity::Info
-            } else {
+            if p99 < found.threshold(&ABOUT, &SOME_PARTITIONS) {
                 continue;
-            };
-            // What transactions are for is right, whatever part of the load it is.
-            let severity = match severity {
-                Severity::Info => severity,
-                each => context.severity(found, &Impact::each(each).of(transacted.pattern)),
-            };
-            found.push(finding(severity, &transacted, context));
+            }
+            let severity = by_partitions(found, &ABOUT, transacted.pattern, context, Severity::Info);
+            if let Some(severity) = severity {
+                found.push(finding(severity, &transacted, context));
+            }
         }
     }
 }
 
 fn finding(severity: Severity, transacted: &Transacted<'_>, context: &Context<'_>) -> Finding {
     let pattern = transacted.pattern;
-    let partitions = pattern.partitions.quantile(0.99);
-    let p99 = if pattern.partitions.count() > 1 {
-        " (p99)"
-    } else {
-        ""
-    };
     let title = format!(
-        "Transactions touch {}{p99} of {}{}",
-        number::plural(partitions, "partition", "partitions"),
-        named_tables(pattern),
+        "Transactions touch {} of {}{}",
+        partitions(pattern),
+        tables(pattern),
         often(pattern.count, context.watch(pattern))
     );
     let [reads, writes] = transacted.transaction().map_or([0, 0], |transaction| {
         [transaction.lets.len(), transaction.updates.len()]
     });
-    let finding = Finding::on(&ABOUT, severity, transacted.on(), context)
-        .title(title)
+    let finding = Finding::on(&ABOUT, severity, transacted.on(), context).title(title);
+    let finding = with_partitions(finding, pattern)
         .first("writes", writes as u64)
-        .first("reads", reads as u64)
-        .first("partitions_max", pattern.partitions.max())
-        .first("partitions_p99", EvidenceValue::from(partitions))
-        .first("partitions_p50", pattern.partitions.quantile(0.5));
+        .first("reads", reads as u64);
     if severity > Severity::Info {
         return finding;
     }
@@ -74,20 +59,6 @@ const SOME_PARTITIONS: Threshold = Threshold {
     origin: "\
         Cassandra documentation, Accord transactions: about three partitions as a starting point, which is \
         no measured limit",
-};
-
-const MEDIUM_PARTITIONS: Threshold = Threshold {
-    name: "medium_partitions",
-    unit: "partitions at p99",
-    default: 10.0,
-    origin: "the same as for batches: `unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml",
-};
-
-const HIGH_PARTITIONS: Threshold = Threshold {
-    name: "high_partitions",
-    unit: "partitions at p99",
-    default: 50.0,
-    origin: "cqlens default: five times that of medium; Cassandra has no threshold",
 };
 
 const ABOUT: About = About {

@@ -90,14 +90,14 @@ fn finding(
     found: &Findings<'_>,
 ) -> Finding {
     let pattern = transacted.pattern;
-    let (what, advice) = match instead {
-        Instead::Select => ("read one partition of {} and write nothing", READ),
-        Instead::Write => ("write one partition of {} whatever is stored there", WRITE),
-        Instead::Condition => ("write one partition of {} on a condition", CONDITION),
+    let (verb, how, advice) = match instead {
+        Instead::Select => ("read", "and write nothing", READ),
+        Instead::Write => ("write", "whatever is stored there", WRITE),
+        Instead::Condition => ("write", "on a condition", CONDITION),
     };
     let title = format!(
-        "Transactions {}{}",
-        what.replace("{}", &table(pattern)),
+        "Transactions {verb} one partition of {} {how}{}",
+        table(pattern),
         often(pattern.count, context.watch(pattern))
     );
     // In mode `full` Accord executes plain statements, too, and a condition costs consensus in any case.

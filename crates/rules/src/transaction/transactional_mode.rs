@@ -1,11 +1,11 @@
 //! Tables whose `transactional_mode` does not fit how they are used.
 
-use super::{About, Findings, GROUP, Severity, Threshold, Transacted, user_transactions};
-use crate::{Context, Finding, Rule, figures::is_steady, severity::Impact, statement::TableWrite};
-use cqlens_cql::{
-    plan::StatementKind,
-    schema::{Table, TableName},
+use super::{About, Findings, GROUP, Severity, Threshold};
+use crate::{
+    Context, Finding, Rule, by_table::PatternList, figures::is_steady, severity::Impact,
+    statement::TableWrite,
 };
+use cqlens_cql::schema::{Table, TableName};
 use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct TransactionalMode;
@@ -16,12 +16,11 @@ impl Rule for TransactionalMode {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let transactions: Vec<_> = user_transactions(context).collect();
         for (name, table) in context.tables() {
             let Some(mode) = table.transactional_mode() else {
                 continue;
             };
-            let uses = Uses::of(&name, &transactions, context);
+            let uses = Uses::of(&name, context);
             let finding = match mode.as_str() {
                 "mixed_reads" => uses.of_mixed_reads(&name, context),
                 "full" => None,
@@ -37,29 +36,22 @@ impl Rule for TransactionalMode {
 
 /// How a table is used.
 struct Uses<'a> {
-    transactions: Vec<(PatternId, &'a Pattern)>,
-    plain_reads: Vec<(PatternId, &'a Pattern)>,
+    transactions: PatternList<'a>,
+    plain_reads: PatternList<'a>,
     /// Without a condition: those with one are Accord's in all modes.
-    plain_writes: Vec<(PatternId, &'a Pattern)>,
+    plain_writes: PatternList<'a>,
     has_conditional_writes: bool,
 }
 
 impl<'a> Uses<'a> {
-    fn of(name: &TableName, transactions: &[Transacted<'a>], context: &Context<'a>) -> Self {
+    fn of(name: &TableName, context: &Context<'a>) -> Self {
         let (conditional, plain): (Vec<&TableWrite<'a>>, Vec<_>) = context
             .writes_to(name)
             .iter()
             .partition(|write| write.is_conditional());
-        let reads = context.patterns_of(name).iter().copied();
         Self {
-            transactions: transactions
-                .iter()
-                .filter(|one| one.tables().contains(name))
-                .map(Transacted::on)
-                .collect(),
-            plain_reads: reads
-                .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select)
-                .collect(),
+            transactions: context.transactions_on(name).to_vec(),
+            plain_reads: context.reads_of(name).collect(),
             plain_writes: plain.iter().map(|write| (write.id, write.pattern)).collect(),
             has_conditional_writes: !conditional.is_empty(),
         }
@@ -210,7 +202,11 @@ const ABOUT: About = About {
 mod tests {
     use super::*;
     use crate::testing::{read, run_with, transaction, window, write};
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+        schema::Schema,
+    };
 
     const TAKE: &str = "BEGIN TRANSACTION LET s = (SELECT left FROM s.stock WHERE item = ?); IF s.left > ? THEN \
         UPDATE s.stock SET left -= ? WHERE item = ?; END IF COMMIT TRANSACTION";

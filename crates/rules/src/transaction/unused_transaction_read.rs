@@ -1,7 +1,11 @@
 //! Rows that a transaction reads and does not use.
 
-use super::{About, Findings, GROUP, Severity, Transacted, named_tables, user_transactions};
-use crate::{Cause, Context, Finding, Rule, figures::often, severity::Impact};
+use super::{About, Findings, GROUP, Severity, Transacted, user_transactions};
+use crate::{
+    Cause, Context, Finding, Rule,
+    figures::{often, tables},
+    severity::Impact,
+};
 
 pub(crate) struct UnusedTransactionRead;
 
@@ -40,7 +44,7 @@ fn finding(
     let names: Vec<_> = unused.iter().map(|name| format!("`{name}`")).collect();
     let title = format!(
         "Transactions on {} read {} and do not use {}{}",
-        named_tables(pattern),
+        tables(pattern),
         names.join(" and "),
         if unused.len() == 1 { "it" } else { "them" },
         often(pattern.count, context.watch(pattern))

@@ -1,10 +1,10 @@
 //! Batches of many bytes: beyond what Cassandra warns of, or refuses.
 
-use super::{About, Findings, Severity, Threshold, partitions, with_partitions, written_tables};
+use super::{About, Findings, Severity, Threshold, with_partitions};
 use crate::{
     Cause, Context, Finding, Quantity, Rule, Unit, error_code,
     example::batch,
-    figures::{bytes, often, user_patterns},
+    figures::{bytes, often, partitions, tables, user_patterns},
     severity::Impact,
 };
 use cqlens_cql::plan::StatementKind;
@@ -68,7 +68,7 @@ fn refused(pattern: &Pattern) -> u64 {
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let mut title = format!(
         "Batches on {} reach {} at p99{}",
-        written_tables(pattern),
+        tables(pattern),
         bytes(pattern.request_bytes.quantile(0.99)),
         often(pattern.count, context.watch(pattern))
     );

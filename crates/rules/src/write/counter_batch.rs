@@ -1,12 +1,12 @@
 //! Batches of counter updates.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
-    with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, user_batches,
+    with_partitions,
 };
 use crate::{
     Context, Finding, Rule,
-    figures::{is_steady, often, share},
+    figures::{is_steady, often, partitions, share, tables},
     severity::Impact,
 };
 use cqlens_cql::plan::Flag;
@@ -59,7 +59,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     let mut title = format!(
         "Batches update counters in {} of {}{}",
         partitions(pattern),
-        written_tables(pattern),
+        tables(pattern),
         often(pattern.count, context.watch(pattern))
     );
     let retried = counted_twice(pattern);

@@ -4,12 +4,12 @@
 //! partition Cassandra leaves out the batch log by itself.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
-    with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, user_batches,
+    with_partitions,
 };
 use crate::{
     Cause, Context, Finding, Quantity, Rule,
-    figures::often,
+    figures::{often, partitions, tables},
     statement::{modifications, written},
 };
 use cqlens_cql::plan::Flag;
@@ -40,7 +40,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     let title = format!(
         "Logged batches write {} of {}{}",
         partitions(pattern),
-        written_tables(pattern),
+        tables(pattern),
         often(pattern.count, context.watch(pattern))
     );
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);

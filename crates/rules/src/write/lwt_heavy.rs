@@ -268,11 +268,10 @@ fn sum(finding: &Finding, context: &Context<'_>, of: impl Fn(&Pattern) -> u64) -
 /// Rounds that were not decided in time: of a conditional write a WRITE_TIMEOUT is one of its consensus or of its
 /// commit, and nobody knows whether it was applied.
 fn timed_out(pattern: &Pattern) -> u64 {
-    let codes = [error_code::WRITE_TIMEOUT, error_code::CAS_WRITE_UNKNOWN];
-    codes
-        .iter()
-        .filter_map(|code| pattern.error_codes.get(code))
-        .sum()
+    error_code::count(
+        pattern,
+        &[error_code::WRITE_TIMEOUT, error_code::CAS_WRITE_UNKNOWN],
+    )
 }
 
 /// Reads at a serial level, by the table as a title has it.

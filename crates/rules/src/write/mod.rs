@@ -19,8 +19,8 @@ use super::{
     severity::Impact,
 };
 use crate::Context;
-use cqlens_cql::plan::{Flag, StatementKind};
-use cqlens_window::{Pattern, PatternId, number};
+use cqlens_cql::plan::StatementKind;
+use cqlens_window::{Pattern, PatternId};
 
 pub(super) use batch_too_large::BatchTooLarge;
 pub(super) use counter_batch::CounterBatch;
@@ -40,17 +40,8 @@ fn user_batches<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &
     user_writes(context).filter(|(_, pattern)| pattern.head.kind == StatementKind::Batch)
 }
 
-/// The tables of a batch as a title writes them.
-fn written_tables(pattern: &Pattern) -> String {
-    if pattern.is(Flag::SeveralTables) {
-        format!("{} and other tables", table(pattern))
-    } else {
-        table(pattern)
-    }
-}
-
-/// The finding with the partitions of a batch as its first numbers.
-fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
+/// The finding with the partitions of a batch, or of a transaction, as its first numbers.
+pub(super) fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
     finding
         .first("partitions_max", pattern.partitions.max())
         .first("partitions_p99", pattern.partitions.quantile(0.99))
@@ -58,20 +49,10 @@ fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
         .first("request_p99_bytes", pattern.request_bytes.quantile(0.99))
 }
 
-/// `12 partitions (p99)`.
-fn partitions(pattern: &Pattern) -> String {
-    let partitions = &pattern.partitions;
-    let p99 = if partitions.count() > 1 { " (p99)" } else { "" };
-    format!(
-        "{}{p99}",
-        number::plural(partitions.quantile(0.99), "partition", "partitions")
-    )
-}
-
-/// The severity of batches over several partitions, by their number at p99; none for one.
+/// The severity of batches and transactions over several partitions, by their number at p99; none for one.
 ///
 /// The rule's thresholds must hold [`MEDIUM_PARTITIONS`] and [`HIGH_PARTITIONS`].
-fn by_partitions(
+pub(super) fn by_partitions(
     found: &Findings<'_>,
     about: &About,
     pattern: &Pattern,
@@ -97,14 +78,14 @@ fn by_partitions(
     Some(context.severity(found, &Impact::each(severity).of(pattern)))
 }
 
-const MEDIUM_PARTITIONS: Threshold = Threshold {
+pub(super) const MEDIUM_PARTITIONS: Threshold = Threshold {
     name: "medium_partitions",
     unit: "partitions at p99",
     default: 10.0,
     origin: "`unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml: 10",
 };
 
-const HIGH_PARTITIONS: Threshold = Threshold {
+pub(super) const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
     unit: "partitions at p99",
     default: 50.0,

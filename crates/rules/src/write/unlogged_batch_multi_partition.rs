@@ -1,10 +1,14 @@
 //! Unlogged batches over several partitions: batches for speed, which they do not give.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
-    with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, user_batches,
+    with_partitions,
 };
-use crate::{Cause, Context, Finding, Quantity, Rule, example::batch, figures::often};
+use crate::{
+    Cause, Context, Finding, Quantity, Rule,
+    example::batch,
+    figures::{often, partitions, tables},
+};
 use cqlens_cql::plan::Flag;
 use cqlens_window::{Pattern, PatternId};
 
@@ -30,7 +34,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     let title = format!(
         "Unlogged batches write {} of {}{}",
         partitions(pattern),
-        written_tables(pattern),
+        tables(pattern),
         often(pattern.count, context.watch(pattern))
     );
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
