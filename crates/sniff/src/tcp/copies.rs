@@ -37,6 +37,9 @@ const MADE_UP: u32 = 1 << 16;
 /// Connections that have just begun and are remembered by their number; more at once are a flood of SYN.
 const MAX_BEGUN: usize = 8_192;
 
+/// Copies of one connection: translations and interfaces that it passes on its way, and far more than there are.
+const MAX_COPIES: usize = 64;
+
 /// With more connections than these, those whose beginning was not captured are not compared with each other.
 const MAX_COMPARED: usize = 2_048;
 
@@ -68,9 +71,13 @@ impl Copies {
         self.of.remove(&copy);
     }
 
-    /// Notes that the connection `followed` has ended, and so have its copies.
-    pub(super) fn part_from(&mut self, followed: FourTuple) {
-        self.of.retain(|_, of| *of != followed);
+    /// Notes that the connection `followed` has ended, and so have these copies of it.
+    pub(super) fn part_from(&mut self, followed: FourTuple, copies: &[FourTuple]) {
+        for copy in copies {
+            if self.of.get(copy) == Some(&followed) {
+                self.of.remove(copy);
+            }
+        }
     }
 
     /// Notes a connection that begins with `segment`.
@@ -107,7 +114,9 @@ impl Copies {
         if let Some(number) = initial_number(segment) {
             let followed = *self.begun.get(&number)?;
             let connection = connections.get(&followed)?;
-            return is_begin_of(followed, connection, four_tuple, segment, number).then_some(followed);
+            let is_copy = has_room(connection, four_tuple)
+                && is_begin_of(followed, connection, four_tuple, segment, number);
+            return is_copy.then_some(followed);
         }
         if connections.len() > MAX_COMPARED {
             return None;
@@ -116,7 +125,7 @@ impl Copies {
             let kept = Kept::of(followed, four_tuple)?;
             let near = NEAR[usize::from(!kept.both_ports)];
             let away = connection.distance_to(segment, direction)?;
-            (away < near).then_some((away, followed))
+            (away < near && has_room(connection, four_tuple)).then_some((away, followed))
         };
         connections
             .iter()
@@ -125,6 +134,12 @@ impl Copies {
             .min()
             .map(|(_, followed)| followed)
     }
+}
+
+/// Whether one more copy of the connection may be followed.
+fn has_room(connection: &TcpConnection, copy: FourTuple) -> bool {
+    let copies = connection.copies();
+    copies.len() < MAX_COPIES || copies.contains(&copy)
 }
 
 /// The sequence number with which the client of a connection has begun, by a segment that opens it.

@@ -177,7 +177,7 @@ impl TcpConnections {
             Some(connection) if connection.is_replaced_by(&segment, direction) => {
                 if captured == four_tuple {
                     connection.close(&mut self.losses);
-                    self.copies.part_from(four_tuple);
+                    self.copies.part_from(four_tuple, connection.copies());
                 }
                 self.open(captured, segment, direction);
             }
@@ -227,7 +227,7 @@ impl TcpConnections {
         self.connections.remove(&copy);
         self.copies.join(copy, followed);
         if let Some(connection) = self.connections.get_mut(&followed) {
-            connection.has_copy();
+            connection.has_copy(copy);
         }
         self.losses.note_copy(followed.sockets().1, copy.sockets().1);
         self.go_on(followed, copy, segment, direction);

@@ -9,7 +9,7 @@ use crate::{packets::Segment, tcp::four_tuple::FourTuple};
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     /// Copies beside the first one.
-    more: usize,
+    copies: Vec<FourTuple>,
     /// Those of which a snap length has cut off segments.
     cut: Vec<FourTuple>,
 }
@@ -21,7 +21,7 @@ impl Sources {
         if cut > 0 && !self.cut.contains(&from) {
             self.cut.push(from);
         }
-        match self.cut.len() > self.more {
+        match self.cut.len() > self.copies.len() {
             true => cut,
             false => 0,
         }
@@ -29,10 +29,18 @@ impl Sources {
 }
 
 impl TcpConnection {
-    /// Notes that there is one more copy of it.
-    pub(in crate::tcp) fn has_copy(&mut self) {
-        self.sources.get_or_insert_default().more += 1;
+    /// Notes that it is captured as `copy`, too.
+    pub(in crate::tcp) fn has_copy(&mut self, copy: FourTuple) {
+        let sources = self.sources.get_or_insert_default();
+        if !sources.copies.contains(&copy) {
+            sources.copies.push(copy);
+        }
         self.update_in_order();
+    }
+
+    /// As what it is captured beside the first copy.
+    pub(in crate::tcp) fn copies(&self) -> &[FourTuple] {
+        self.sources.as_ref().map_or(&[], |sources| &sources.copies)
     }
 
     /// Whether it may have begun with `segment`, which opens a connection with the same number of the client.
