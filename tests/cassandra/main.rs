@@ -43,6 +43,7 @@ mod wire;
 mod apparatus;
 mod clean_workload;
 mod counting;
+mod definitions;
 mod differential;
 mod drivers;
 #[cfg(all(feature = "otlp", feature = "parquet"))]

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_cql::syntax::ast::{
-    AlterTable, BatchKind, Body, Dialect, Kind, Modification, Select, Statement, TableChange,
-};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Modification, Select, Statement};
 use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
@@ -17,12 +15,10 @@ use super::fields::{
     text_of_batch, touches, write_of, write_of_batch,
 };
 use super::lint::Judge;
-use super::properties;
 use super::server::Server;
 use super::touched::PartitionsTouched;
 use super::transaction::{TransactionFields, transaction_of};
 use cqlens_audit::audit::Once;
-use cqlens_cql::ServerVersion;
 use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_cql::plan::{BatchSum, Plan, ReadLimits, Refusal};
 use cqlens_cql::schema::{Schema, SchemaErrorKind, is_system};
@@ -105,25 +101,14 @@ impl Context<'_> {
 impl Context<'_> {
     /// Why a definition does not fit the schema, of which it is not taken to be a part.
     fn refused_definition(&self, statement: &Statement<'_>) -> Option<StatementError> {
-        if !self.has_schema || self.judge.server.language() < ServerVersion::V6_0 {
+        let Server::Cassandra(version) = self.judge.server else {
+            return None;
+        };
+        if !self.has_schema {
             return None;
         }
-        // Servers of old could; what was altered so on one of them is altered in a schema.
-        if let Body::AlterTable(AlterTable {
-            change: TableChange::AlterType { column, .. },
-            ..
-        }) = &statement.body
-        {
-            return Some(StatementError {
-                stage: "apply",
-                message: "Altering column types is no longer supported".to_owned(),
-                offset: Some(column.span.start),
-            });
-        }
-        if let Some(error) = properties::refused(statement) {
-            return Some(error);
-        }
-        let applied = self.schema.clone().apply(statement, self.keyspace);
+        let validated = self.schema.validate(statement, self.keyspace, version);
+        let applied = validated.and_then(|()| self.schema.clone().apply(statement, self.keyspace));
         let error = applied.err()?;
         (!matches!(error.kind, SchemaErrorKind::NotADefinition(_))).then(|| StatementError {
             stage: "apply",

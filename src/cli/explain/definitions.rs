@@ -10,6 +10,7 @@ use cqlens_cql::syntax::{self, DefinitionTarget, ParseError};
 
 use super::lint::Judge;
 use super::remark::Remark;
+use super::server::Server;
 use super::sites::DefinitionSites;
 use super::source::{PlacedStatement, SourceText};
 use cqlens_rules::Finding;
@@ -174,6 +175,28 @@ impl Definitions {
             kind: SchemaErrorKind::Syntax(error.clone()),
             span: error.span,
         })
+    }
+
+    /// Takes over a definition of the inputs. One that the server would refuse is said to be refused, and taken over as well as
+    /// it can be: what follows means it.
+    pub(super) fn define(
+        &mut self,
+        statement: &Statement<'_>,
+        keyspace: Option<&str>,
+        place: &PlacedStatement,
+        server: Server,
+    ) -> Applied {
+        let refused = match server {
+            Server::Cassandra(version) => self.schema.validate(statement, keyspace, version).err(),
+            Server::ScyllaDb | Server::Keyspaces | Server::Dse => None,
+        };
+        match (self.apply(statement, keyspace, place), refused) {
+            (Applied::Done, Some(error)) => match self.refused(error, keyspace_of(statement, keyspace)) {
+                Applied::Unjudged(_) => Applied::Done,
+                refused => refused,
+            },
+            (applied, _) => applied,
+        }
     }
 
     /// Takes over a definition; names without a keyspace are `keyspace`'s.

@@ -18,7 +18,6 @@ mod nearest;
 mod order;
 mod placeholder;
 mod print;
-mod properties;
 mod recorded;
 mod remark;
 mod script;

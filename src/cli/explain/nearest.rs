@@ -1,7 +1,7 @@
 //! What may have been meant by a name or keyword that is none.
 
 use cqlens_cql::plan::{Absent, Facts, Refusal};
-use cqlens_cql::schema::{Schema, SchemaError, SchemaErrorKind};
+use cqlens_cql::schema::{Schema, SchemaError, SchemaErrorKind, table_properties};
 use cqlens_cql::syntax::ast::{Body, QualifiedName, Statement};
 use cqlens_cql::syntax::{self, Expected, Keyword, ParseError, ParseErrorKind, Span};
 
@@ -95,9 +95,16 @@ pub(super) fn for_schema_error(
             let table = schema.table(keyspace?, named?.name.as_str())?;
             did_you_mean(name, table.columns.iter().map(|column| column.name.as_str()))
         }
+        SchemaErrorKind::PropertyUnknown(name) if REMOVED.contains(&name.as_str()) => {
+            Some("Cassandra 4.0 has removed it: leave it out".to_owned())
+        }
+        SchemaErrorKind::PropertyUnknown(name) => did_you_mean(name, table_properties()),
         _ => None,
     }
 }
+
+/// Properties that tables of Cassandra 3 have.
+const REMOVED: [&str; 2] = ["dclocal_read_repair_chance", "read_repair_chance"];
 
 fn tables(schema: &Schema, keyspace: &str, name: &str) -> Option<String> {
     let tables = &schema.keyspace(keyspace)?.tables;

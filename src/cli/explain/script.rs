@@ -143,7 +143,10 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
             return Ok(());
         }
         let keyspace = self.keyspace.as_deref();
-        match self.definitions.apply(statement, keyspace, place) {
+        match self
+            .definitions
+            .define(statement, keyspace, place, self.judge.server)
+        {
             Applied::NoDefinition => self.request(statement, place),
             Applied::Done => {
                 self.outcome.statements += 1;

@@ -13,7 +13,7 @@ mod case;
 mod doctor;
 mod grammar;
 mod judge;
-mod random;
+pub(crate) mod random;
 mod tally;
 mod trace;
 
@@ -111,7 +111,7 @@ async fn cqlens_and_cassandra_agree() {
 }
 
 /// A number from the environment.
-fn setting(name: &str) -> Option<u64> {
+pub(crate) fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(
         value

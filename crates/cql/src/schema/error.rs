@@ -83,6 +83,12 @@ pub enum SchemaErrorKind {
     /// Counters cannot be in transactions.
     #[error("{0}: a table cannot have both counters and transactions")]
     CountersInTransactions(String),
+    /// A property that tables or keyspaces do not have.
+    #[error("Unknown property '{0}'")]
+    PropertyUnknown(String),
+    /// What the server does not do, in its words.
+    #[error("{0}")]
+    Refused(String),
     /// The statement defines nothing.
     #[error("{0} is no definition")]
     NotADefinition(&'static str),

@@ -19,6 +19,7 @@ pub mod rows;
 mod system;
 #[cfg(test)]
 mod tests;
+mod validate;
 mod weight;
 
 pub use crate::syntax::ast::IndexTargetKind;
@@ -32,3 +33,4 @@ pub use model::{
 pub use names::{ColumnName, TableName};
 pub use quote::quote;
 pub use system::{is_system, is_virtual};
+pub use validate::table_properties;

@@ -48,6 +48,8 @@ pub struct Table {
     /// Partition key, clustering columns, then static and regular ones, each by name: the order of `SELECT
     /// *`.
     pub columns: Vec<Column>,
+    /// Columns that were dropped: one of that name may come back only as what it was.
+    pub dropped: Vec<Column>,
     /// Secondary indexes by name.
     pub indexes: BTreeMap<String, Index>,
     /// What makes it a materialized view.

@@ -215,6 +215,7 @@ impl Schema {
             keyspace: keyspace.clone(),
             name: name.clone(),
             columns: Vec::new(),
+            dropped: Vec::new(),
             indexes: BTreeMap::new(),
             view,
             compact_storage,

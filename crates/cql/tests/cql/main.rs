@@ -6,6 +6,7 @@
     reason = "a test that cannot be set up has failed"
 )]
 
+mod definitions;
 mod exercise;
 mod footprint_allocates_nothing;
 mod golden;

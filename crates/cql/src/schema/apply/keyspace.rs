@@ -4,6 +4,7 @@ use super::found::{Result, exists, missing};
 use super::option::set_keyspace_options;
 use crate::schema::error::SchemaErrorKind;
 use crate::schema::model::{Keyspace, Schema};
+use crate::schema::system::is_system;
 use crate::syntax::ast::{AlterKeyspace, CreateKeyspace};
 
 impl Schema {
@@ -25,7 +26,8 @@ impl Schema {
     pub(super) fn alter_keyspace(&mut self, alter: &AlterKeyspace<'_>) -> Result<()> {
         match self.keyspaces.get_mut(alter.name.as_str()) {
             Some(keyspace) => set_keyspace_options(keyspace, &alter.options),
-            None if alter.if_exists => {}
+            // That of the server's own changes nothing that is known of them.
+            None if alter.if_exists || is_system(alter.name.as_str()) => {}
             None => return Err(missing(&alter.name, SchemaErrorKind::KeyspaceUnknown)),
         }
         Ok(())

@@ -49,6 +49,7 @@ impl Schema {
             keyspace: keyspace.name.clone(),
             name: name.to_owned(),
             columns,
+            dropped: Vec::new(),
             indexes: BTreeMap::new(),
             view: None,
             compact_storage: create.compact_storage,
@@ -157,14 +158,20 @@ fn add_columns(
     Ok(())
 }
 
+/// As many dropped columns of a table are remembered: who keeps adding and dropping does not fill the memory.
+const MAX_DROPPED: usize = 1_000;
+
 fn drop_columns(table: &mut Table, columns: &[Name<'_>], if_exists: bool) -> Result<()> {
     for name in columns {
         if table.column(name.as_str()).is_none() && !if_exists {
             return Err(missing(name, SchemaErrorKind::ColumnUnknown));
         }
+        let is_dropped = |column: &mut Column| column.name == name.as_str() && !column.is_primary_key();
+        let dropped = table.columns.extract_if(.., is_dropped);
+        table.dropped.retain(|column| column.name != name.as_str());
         table
-            .columns
-            .retain(|column| column.name != name.as_str() || column.is_primary_key());
+            .dropped
+            .extend(dropped.take(MAX_DROPPED - table.dropped.len()));
     }
     Ok(())
 }

@@ -55,6 +55,7 @@ impl Schema {
             keyspace: keyspace.name.clone(),
             name: name.to_owned(),
             columns,
+            dropped: Vec::new(),
             indexes: BTreeMap::new(),
             view: Some(view),
             compact_storage: false,

@@ -1,0 +1,98 @@
+//! What Cassandra checks before it carries out a definition, beside whether the names exist: what can be told from the text
+//! and the schema, in the server's words (`org.apache.cassandra.cql3.statements.schema`, 5.0).
+//!
+//! What depends on a server's settings or its data centers is not checked: whether transient replication, materialized views
+//! or user-defined functions are enabled, whether a data center or a configuration of memtables exists.
+
+mod compaction;
+mod compression;
+mod dropped;
+mod index;
+mod keyspace;
+mod properties;
+mod table;
+mod type_name;
+mod user_type;
+mod view;
+
+use crate::ServerVersion;
+use crate::syntax::Span;
+use crate::syntax::ast::{Body, Name, QualifiedName, Statement};
+
+use super::error::{SchemaError, SchemaErrorKind};
+use super::model::{Keyspace, Schema};
+
+pub use properties::table_properties;
+
+type Result<T = ()> = std::result::Result<T, SchemaError>;
+
+impl Schema {
+    /// Refuses a definition that a server of that version would refuse; names without a keyspace are `current`'s.
+    ///
+    /// That a keyspace or a table does not exist is left to [`Schema::apply`]: what is not defined here may be elsewhere.
+    ///
+    /// # Errors
+    /// Why, and where in the text; [`SchemaErrorKind::TypeUnknown`] for a user-defined type that the keyspace does not have.
+    pub fn validate(
+        &self,
+        statement: &Statement<'_>,
+        current: Option<&str>,
+        version: ServerVersion,
+    ) -> Result {
+        match &statement.body {
+            Body::CreateKeyspace(create) => keyspace::create(create, version),
+            Body::AlterKeyspace(alter) => keyspace::alter(alter, version),
+            Body::CreateTable(create) => self.validate_new_table(create, current, version),
+            Body::CopyTable(copy) => properties::of_table(&copy.options, version),
+            Body::AlterTable(alter) => self.validate_altered_table(alter, current, version),
+            Body::CreateType(create) => self.validate_new_type(create, current),
+            Body::AlterType(alter) => self.validate_altered_type(alter, current),
+            Body::CreateIndex(create) => self.validate_new_index(create, current),
+            Body::CreateView(create) => self.validate_new_view(create, current, version),
+            Body::AlterView(alter) => self.validate_altered_view(alter, current, version),
+            Body::Drop(drop) => self.validate_drop(drop, current),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keyspace of a definition, where it is known.
+    fn known_keyspace(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Option<&Keyspace> {
+        self.keyspaces.get(name.keyspace_or(current)?)
+    }
+}
+
+/// A refusal in the server's words.
+fn refused(span: Span, message: impl Into<String>) -> SchemaError {
+    SchemaError {
+        kind: SchemaErrorKind::Refused(message.into()),
+        span,
+    }
+}
+
+/// The first name that stands twice.
+fn repeated<'n, 'text>(names: impl IntoIterator<Item = &'n Name<'text>>) -> Option<&'n Name<'text>>
+where
+    'text: 'n,
+{
+    let mut seen: Vec<&Name<'_>> = Vec::new();
+    for name in names {
+        if seen.iter().any(|other| other.text == name.text) {
+            return Some(name);
+        }
+        seen.push(name);
+    }
+    None
+}
+
+/// Whether a class may be in a jar that the server has: Cassandra's own ones are known.
+fn is_of_a_jar(class: &str) -> bool {
+    class.contains('.') && !class.starts_with("org.apache.cassandra.")
+}
+
+/// Whether a name has letters, digits and underscores only (`SchemaConstants.isValidCharsName`).
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
