@@ -70,10 +70,9 @@ pub(crate) fn learn_keyspace(
     let (Some(columns), Some(execution)) = (columns, execution) else {
         return false;
     };
-    execution.footprint.reason() == Some(Reason::KeyspaceUnknown)
+    execution.analysis.lacks_keyspace()
         && !execution.prepared
         && !raw.is_request_cut()
-        && execution.analysis.lacks_keyspace()
         && learn_from(session, raw, &columns)
 }
 

@@ -4,6 +4,8 @@ pub(crate) mod budget;
 pub(crate) mod event;
 pub(crate) mod gaps;
 pub(crate) mod in_flight;
+#[cfg(test)]
+mod keyspaces;
 pub(crate) mod session;
 pub(crate) mod side;
 

@@ -343,18 +343,8 @@ const MAX_CLAIM: usize = 64;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use cqlens_proto::{envelope::Direction, message::Consistency};
-    use jiff::Timestamp;
-
     use super::*;
-    use crate::{
-        audit::{
-            Audit, HashKey,
-            testing::{query_on, result, set_keyspace},
-        },
-        catalog::Live,
-    };
-    use cqlens_capture::{Clock, ConnectionId, Queue, QueueLimits, Tap};
+    use cqlens_capture::ConnectionId;
 
     #[test]
     fn what_a_client_says_of_itself_hides_no_address() {
@@ -384,67 +374,6 @@ mod tests {
             named(&driver),
             "(DataStax Java driver for Apache Cassandra(R) 4.19.4) 10.0.0.1"
         );
-    }
-
-    /// The patterns of what clients and servers say on one connection, with their executions.
-    fn patterns(talk: impl FnOnce(&mut Tap, &mut Tap)) -> Vec<(String, u64)> {
-        let queue = Arc::new(Queue::new(QueueLimits::default()));
-        let live = Arc::new(Live::default());
-        let audit = Audit::start(
-            Arc::clone(&queue),
-            &live,
-            HashKey::random(),
-            "test",
-            Timestamp::UNIX_EPOCH,
-        );
-        let audit = audit.unwrap();
-        let connection = Arc::new(Connection::new(
-            ConnectionId(0),
-            "10.0.0.1:40000".parse().unwrap(),
-        ));
-        let [mut client, mut server] = [Direction::Request, Direction::Response].map(|direction| {
-            Tap::new(
-                Arc::clone(&connection),
-                direction,
-                Arc::clone(&queue),
-                Clock::start(),
-            )
-        });
-        talk(&mut client, &mut server);
-        connection.close(Clock::start().now());
-        let patterns = audit.stop(Timestamp::UNIX_EPOCH).patterns.into_values();
-        let mut patterns: Vec<_> = patterns
-            .map(|pattern| (pattern.head.cql.clone(), pattern.count))
-            .filter(|(cql, _)| !cql.starts_with("USE"))
-            .collect();
-        patterns.sort_unstable();
-        patterns
-    }
-
-    #[test]
-    fn a_request_has_the_keyspace_that_was_set_when_it_came() {
-        let slow = "SELECT v FROM t WHERE k = 1";
-        let reads = patterns(|client, server| {
-            let mut ask = |stream, cql| client.offer(&query_on(stream, cql, Consistency::One));
-            ask(1, "USE one");
-            server.offer(&set_keyspace(1, "one"));
-            ask(2, slow);
-            ask(3, "USE two");
-            server.offer(&set_keyspace(3, "two"));
-            ask(4, slow);
-            ask(5, "USE three");
-            server.offer(&set_keyspace(5, "three"));
-            ask(6, slow);
-            for stream in [6, 4, 2] {
-                server.offer(&result(stream, &[0, 0, 0, 1]));
-            }
-        });
-        let expected = [
-            ("SELECT v FROM one.t WHERE k = ?", 1),
-            ("SELECT v FROM three.t WHERE k = ?", 1),
-            ("SELECT v FROM two.t WHERE k = ?", 1),
-        ];
-        assert_eq!(reads, expected.map(|(cql, count)| (cql.to_owned(), count)));
     }
 
     #[test]

@@ -84,9 +84,10 @@ impl Analysis {
     }
 
     /// Whether its only table has no keyspace: neither the statement names one nor was one set.
+    #[inline]
     pub(crate) fn lacks_keyspace(&self) -> bool {
-        let refusal = self.plan.as_ref().and_then(Plan::refusal);
-        refusal.is_some_and(|refusal| refusal.reason == Reason::KeyspaceUnknown)
+        let facts = self.plan.as_ref().map(Plan::facts);
+        facts.is_some_and(|facts| facts.keyspace.is_none() && facts.table.is_some())
             && !matches!(self.head.kind, StatementKind::Batch | StatementKind::Transaction)
     }
 
