@@ -245,6 +245,11 @@ fn fragments_that_are_missing_are_told() {
         let sniffed = place.sniff(&[&file], &[]);
         let lost = sniffed.report()["coverage"]["capture"]["lost_bytes"].as_u64();
         assert!(lost > Some(0), "{name}: {}", sniffed.told());
+        let notices = sniffed.report()["coverage"]["notices"].to_string();
+        assert!(
+            notices.contains("fragments whose other parts are missing"),
+            "{name}: {notices}"
+        );
     }
 }
 

@@ -230,7 +230,10 @@ pub(super) fn all(
         skipped.unreadable,
         "could not be read: damaged, or cut off before the end of their headers",
     );
-    say(skipped.fragments, "were fragments whose other parts are missing");
+    say(
+        skipped.fragments,
+        "could not be read: fragments whose other parts are missing",
+    );
     notices
 }
 

@@ -266,6 +266,7 @@ impl<'a> SniffRun<'a> {
         if self.stop.load(Ordering::Relaxed) {
             tracing::info!("stopping: the report covers what was read so far");
         }
+        self.packets.end();
         self.connections.end();
         self.bar.end();
         let end = self.now.max(self.window.start);

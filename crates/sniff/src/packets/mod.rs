@@ -4,6 +4,7 @@
 //! in them and are not read, by kind.
 
 mod exported;
+mod fragments;
 mod layers;
 mod plain;
 mod tunnels;
@@ -12,9 +13,10 @@ mod unread;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use etherparse::{IpNumber, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number};
+use etherparse::{IpNumber, Ipv6Header, LaxIpSlice, TcpSlice, ip_number};
 
 use exported::{ExportedFlows, LINK_EXPORTED, Tags};
+use fragments::{Damaged, Fragments};
 #[cfg(test)]
 pub(super) use layers::LINK_RAW;
 use layers::{Network, descend, network};
@@ -64,16 +66,11 @@ pub struct SkippedPackets {
 /// Decodes packets to TCP segments.
 #[derive(Default)]
 pub struct PacketReader {
-    fragments: IpDefragPool<Moment, ()>,
-    /// Fragments that wait for others.
-    waiting: usize,
+    fragments: Fragments,
     exported: ExportedFlows,
     /// Packets that were skipped.
     pub skipped: SkippedPackets,
 }
-
-/// Fragments that may wait. Each keeps 64 KiB at most, of packets that are rarely in fragments at all.
-const MAX_FRAGMENTS: usize = 256;
 
 impl PacketReader {
     /// The TCP segment in `packet`; `None` if it has none, or is a fragment of one that is not complete.
@@ -82,6 +79,11 @@ impl PacketReader {
             LINK_EXPORTED => self.read_exported(packet),
             link => self.read_network(packet, network(link, packet.bytes), 0),
         }
+    }
+
+    /// Nothing more comes: what waits for more is skipped.
+    pub fn end(&mut self) {
+        self.skipped.fragments += self.fragments.give_up_all();
     }
 
     /// Reads what Wireshark has exported: an IP packet, or what one end of a TCP connection has sent to the other.
@@ -181,21 +183,14 @@ impl PacketReader {
         ends: (IpAddr, IpAddr),
         tunnels: usize,
     ) -> Option<Segment> {
-        if self.waiting >= MAX_FRAGMENTS {
-            self.skipped.fragments += self.waiting as u64;
-            self.waiting = 0;
-            self.fragments = IpDefragPool::default();
-        }
-        self.waiting += 1;
-        let whole = SlicedPacket::from_ip(packet.bytes.get(ip_at..)?)
-            .ok()
-            .and_then(|sliced| self.fragments.process_sliced_packet(&sliced, packet.at, ()).ok());
-        let Some(whole) = whole else {
-            self.skipped.unreadable += 1;
-            return None;
+        self.skipped.fragments += self.fragments.give_up_oldest();
+        let whole = match self.fragments.take(packet.bytes.get(ip_at..)?) {
+            Ok(whole) => whole?,
+            Err(Damaged) => {
+                self.skipped.unreadable += 1;
+                return None;
+            }
         };
-        let whole = whole?;
-        self.waiting = self.waiting.saturating_sub(2);
         let bytes = Bytes::from(whole.payload);
         if whole.ip_number != ip_number::TCP {
             return self.read_tunnel(&packet.with_bytes(&bytes), whole.ip_number, 0, tunnels);
@@ -245,7 +240,7 @@ fn segment(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::{layers::*, *};
-    use etherparse::{IpFragOffset, IpHeaders, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
+    use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
     use proptest::{collection::vec, prelude::*};
 
     fn read(packets: &mut PacketReader, link: i32, bytes: Vec<u8>) -> Option<Segment> {
@@ -314,44 +309,6 @@ mod tests {
             assert!(read(&mut packets, LINK_RAW, ip[..headers - 1].to_vec()).is_none());
         }
         assert_eq!(packets.skipped.unreadable, 2);
-    }
-
-    #[test]
-    fn fragments_are_put_together_in_any_order() {
-        let tcp = {
-            let mut out = Vec::new();
-            TcpHeader::new(40_000, 9_042, 1_000, 1_024)
-                .write(&mut out)
-                .unwrap();
-            [out, vec![7; 3_000]].concat()
-        };
-        let fragment = |from: usize, to: usize| {
-            let part = &tcp[from..to];
-            let length = u16::try_from(part.len()).unwrap();
-            let mut header =
-                Ipv4Header::new(length, 64, ip_number::TCP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
-            header.identification = 9;
-            header.dont_fragment = false;
-            header.more_fragments = to < tcp.len();
-            header.fragment_offset = IpFragOffset::try_new(u16::try_from(from / 8).unwrap()).unwrap();
-            let mut out = Vec::new();
-            header.write(&mut out).unwrap();
-            [&out[..], part].concat()
-        };
-        let mut packets = PacketReader::default();
-        assert!(read(&mut packets, LINK_RAW, fragment(1_600, tcp.len())).is_none());
-        assert!(read(&mut packets, LINK_RAW, fragment(0, 800)).is_none());
-        let segment = read(&mut packets, LINK_RAW, fragment(800, 1_600)).unwrap();
-        assert_eq!((segment.payload.len(), segment.from.port()), (3_000, 40_000));
-        // Fragments without the others are given up.
-        for number in 0..3 * MAX_FRAGMENTS {
-            let mut alone = fragment(0, 800);
-            let number = u16::try_from(number).unwrap().to_be_bytes();
-            (alone[4], alone[5]) = (number[0], number[1]);
-            assert!(read(&mut packets, LINK_RAW, alone).is_none());
-        }
-        assert!(packets.skipped.fragments >= 2 * MAX_FRAGMENTS as u64);
-        assert!(packets.waiting <= MAX_FRAGMENTS);
     }
 
     #[test]

@@ -293,6 +293,7 @@ impl TcpConnection {
         };
         let acknowledgment =
             acknowledgment.filter(|number| self.believes(opposite(direction), *number, losses));
+        let has_start = self.has_start;
         let (own, other) = self.halves(direction);
         if segment.syn {
             own.syn.get_or_insert(sequence);
@@ -301,6 +302,11 @@ impl TcpConnection {
         own.is_seen = true;
         own.is_absent = false;
         own.reassembler.begin(first);
+        if !has_start && !segment.rst {
+            let too_late = own.reassembler.go_back(first, payload.len()) as u64;
+            losses.seen_bytes += too_late;
+            losses.unplaced_bytes += too_late;
+        }
         // Whether a reset tells what was sent, only its end shows.
         if !segment.rst {
             own.note_sent_until(first);

@@ -16,6 +16,10 @@ use cqlens_capture::Moment;
 pub(super) struct Reassembler {
     /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
+    /// Sequence number of the first byte that was expected.
+    begun: Option<u32>,
+    /// Sequence number after the latest byte from before that one.
+    seen_before_begun: Option<u32>,
     /// Segments that cannot be delivered yet, by sequence number.
     waiting: VecDeque<Buffered>,
     /// Their bytes.
@@ -77,13 +81,43 @@ const FAR: i32 = 1 << 30;
 impl Reassembler {
     /// Sets the first sequence number, if there is none yet.
     pub(super) fn begin(&mut self, next: u32) {
-        self.next.get_or_insert(next);
+        let next = *self.next.get_or_insert(next);
+        self.begun.get_or_insert(next);
+    }
+
+    /// Takes note of a segment where the first byte of the connection is not known: it may be from before the first byte that
+    /// was expected, which an acknowledgment has told, or a segment that came earlier. It goes back there as long as nothing
+    /// was delivered or given up since; else, how many bytes there are that come too late for that.
+    pub(super) fn go_back(&mut self, first: u32, length: usize) -> usize {
+        // A byte before the next one asks whether the other side is alive (RFC 9293 §3.8.4).
+        const KEEP_ALIVE: usize = 1;
+        let Some(begun) = self.begun.filter(|begun| distance(first, *begun) > 0) else {
+            return 0;
+        };
+        let away = distance(first, begun).unsigned_abs() as usize;
+        if length <= KEEP_ALIVE || away > FAR as usize {
+            return 0;
+        }
+        if self.next == self.begun && away <= MAX_BUFFERED_BYTES {
+            (self.next, self.begun) = (Some(first), Some(first));
+            return 0;
+        }
+        let end = first.wrapping_add(low(length.min(away)));
+        let known = self
+            .seen_before_begun
+            .map_or(0, |known| distance(first, known).max(0));
+        let new = (distance(first, end) - known).max(0);
+        if new > 0 {
+            self.seen_before_begun = Some(end);
+        }
+        new.unsigned_abs() as usize
     }
 
     /// One that goes on at a sequence number.
     pub(super) fn at(next: Option<u32>) -> Self {
         Self {
             next,
+            begun: next,
             ..Self::default()
         }
     }
