@@ -48,7 +48,8 @@ impl Said {
 
     fn add(&mut self, bytes: &[u8], at: Moment) {
         let room = MAX_COMPARED.saturating_sub(self.bytes.len()).min(bytes.len());
-        self.bytes.extend(bytes.iter().take(room));
+        self.bytes
+            .extend_from_slice(bytes.get(..room).unwrap_or_default());
         self.steps.push((at, self.length() + bytes.len() as u64));
     }
 

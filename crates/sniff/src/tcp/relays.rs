@@ -258,14 +258,17 @@ fn beginning(four_tuple: FourTuple, connections: &Connections) -> Option<&Beginn
 
 /// Whether `inner` may be the other side of `outer`, by its first request.
 fn may_be_relayed(outer: FourTuple, inner: FourTuple, connections: &Connections) -> bool {
+    // Said first: of most captures there is one server.
+    if outer.sockets().1 == inner.sockets().1 {
+        return false;
+    }
     let (Some(one), Some(other)) = (connections.get(&outer), connections.get(&inner)) else {
         return false;
     };
     let (Some(of_outer), Some(of_inner)) = (one.beginning.as_deref(), other.beginning.as_deref()) else {
         return false;
     };
-    outer.sockets().1 != inner.sockets().1
-        && one.has_start == other.has_start
+    one.has_start == other.has_start
         && of_outer.is_unanswered()
         && of_outer
             .compare(of_inner)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use cqlens_capture::Moment;
 use cqlens_proto::envelope::{Direction, Version};
 
+use super::MAX_COPIES;
 use crate::{
     Segment,
     testing::{Conversation, Followed, follow, query, void},
@@ -101,6 +102,26 @@ fn three_copies_with_clocks_of_their_own_count_once() {
     assert!(is_one(&follow(by_time(&copies)), 20));
     // One behind the other, as two files that are not merged by time.
     assert!(is_one(&follow(copies.concat()), 20));
+}
+
+/// Whoever sends packets can make up as many as they like.
+#[test]
+fn beyond_a_number_of_copies_a_connection_is_one_of_its_own() {
+    let outer = session(&mut Conversation::new(numbers()), 4);
+    let copies = (0..=MAX_COPIES).map(|copy| {
+        let later = i64::try_from(copy).unwrap();
+        translated(
+            &outer,
+            "10.0.0.1:40000",
+            &format!("172.17.0.{}:9042", 2 + copy),
+            later,
+        )
+    });
+    let copies: Vec<_> = copies.collect();
+    assert!(is_one(&follow(by_time(&copies)), 4));
+    let more = translated(&outer, "10.0.0.1:40000", "172.17.1.1:9042", 99);
+    let told = follow(by_time(&[copies.concat(), more]));
+    assert_eq!(told.requests.len(), 2 * 4);
 }
 
 #[test]
