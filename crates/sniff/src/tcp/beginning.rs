@@ -73,10 +73,10 @@ pub(super) struct Likeness {
 }
 
 impl Beginning {
-    /// A beginning that is held.
-    pub(super) fn held() -> Self {
+    /// A beginning, held or handed on as it comes.
+    pub(super) fn new(is_held: bool) -> Self {
         Self {
-            held: Some(Vec::new()),
+            held: is_held.then(Vec::new),
             ..Self::default()
         }
     }

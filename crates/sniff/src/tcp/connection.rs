@@ -59,18 +59,23 @@ pub(super) struct TcpConnection {
     pub(super) has_start: bool,
     /// Whether no request has been delivered yet.
     is_silent: bool,
+    /// Whether what is said first is held, since it may be said on another connection too.
+    may_be_inner: bool,
     /// What was said first, until it is clear which connection this is.
     pub(super) beginning: Option<Box<Beginning>>,
     state: State,
     /// Where its direction is reset, once a reset was captured and bytes before it were not.
     reset: Option<(Direction, u32)>,
-    clocks: Clocks,
+    /// None as long as all directions seem to have one.
+    clocks: Option<Box<Clocks>>,
     /// What is added to the times of responses, in nanoseconds: see [`Clocks::shift`].
     shift: i64,
     patience: Arc<Patience>,
     /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need
     /// no reassembly.
     is_in_order: bool,
+    /// The same for acknowledgments alone, before the first request.
+    is_in_order_but_silent: bool,
 }
 
 /// How long a closed connection is remembered, for late segments.
@@ -88,12 +93,15 @@ enum State {
 }
 
 impl TcpConnection {
-    /// A connection whose first captured segment is `segment`.
+    /// A connection whose first captured segment is `segment`. It is decrypted if its secrets are in `keys`, and waits as long as
+    /// has paid off in other connections of the capture.
     pub(super) fn new(
         connection: Arc<Connection>,
         segment: &Segment,
         queue: &Arc<ReplayQueue>,
         searching: &memory::Part,
+        keys: &KeyLog,
+        patience: &Arc<Patience>,
         losses: &mut Losses,
     ) -> Self {
         let from_start = segment.syn;
@@ -118,7 +126,7 @@ impl TcpConnection {
             server: half(Direction::Response),
             connection,
             known: KnownFraming::default(),
-            keys: KeyLog::default(),
+            keys: keys.clone(),
             tls: None,
             is_decrypted: false,
             begun: segment.at,
@@ -126,21 +134,15 @@ impl TcpConnection {
             sources: None,
             has_start: from_start,
             is_silent: true,
+            may_be_inner: false,
             beginning: None,
             state: State::Open,
             reset: None,
-            clocks: Clocks::default(),
+            clocks: None,
             shift: 0,
-            patience: Arc::default(),
-            is_in_order: false,
-        }
-    }
-
-    /// Waits as long as it has paid off in other connections of the capture.
-    pub(super) fn with_patience(self, patience: &Arc<Patience>) -> Self {
-        Self {
             patience: Arc::clone(patience),
-            ..self
+            is_in_order: false,
+            is_in_order_but_silent: false,
         }
     }
 
@@ -213,7 +215,9 @@ impl TcpConnection {
             Direction::Response => (&self.server, &self.client),
         };
         let is_answered = |next| (1 - WINDOW..=0).contains(&distance(next, headers.acknowledgment));
-        self.is_in_order
+        let is_in_order = self.is_in_order
+            || (self.is_in_order_but_silent && headers.payload.is_empty() && headers.cut == 0);
+        is_in_order
             && own.reassembler.next() == Some(headers.sequence)
             && other.reassembler.next().is_some_and(is_answered)
     }
@@ -251,9 +255,10 @@ impl TcpConnection {
     /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
         let is_plain = self.state == State::Open && !self.is_decrypted && self.reset.is_none();
-        let is_known = !self.is_silent && self.beginning.is_none();
-        let is_plain = is_plain && is_known && self.sources.is_none();
-        self.is_in_order = is_plain && self.client.is_quiet() && self.server.is_quiet();
+        let is_plain = is_plain && self.beginning.is_none() && self.sources.is_none();
+        let is_quiet = is_plain && self.client.is_quiet() && self.server.is_quiet();
+        self.is_in_order = is_quiet && !self.is_silent;
+        self.is_in_order_but_silent = is_quiet && self.is_silent;
     }
 
     /// Takes any segment that travels in `direction`, captured between the ends of `from`.
@@ -489,6 +494,7 @@ impl TcpConnection {
         self.beginning = None;
         self.end_tls(losses);
         self.is_in_order = false;
+        self.is_in_order_but_silent = false;
         let parsers = [&self.client, &self.server].map(|half| half.parser.as_ref());
         let is_understood = parsers.into_iter().flatten().any(DirectionParser::is_understood);
         losses.understood += u64::from(is_understood);

@@ -55,6 +55,18 @@ impl FourTuple {
         (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
     }
 
+    /// Whether both lead to the same server.
+    #[inline]
+    pub(super) fn has_server_of(self, other: Self) -> bool {
+        let is_same_port = self.ports().1 == other.ports().1;
+        is_same_port
+            && match (self, other) {
+                (Self::V4(one, _), Self::V4(other, _)) => one << 32 == other << 32,
+                (Self::V6(_, one, _), Self::V6(_, other, _)) => one == other,
+                _ => false,
+            }
+    }
+
     /// Client and server.
     pub(crate) fn sockets(&self) -> (SocketAddr, SocketAddr) {
         let (client, server): (IpAddr, IpAddr) = match *self {

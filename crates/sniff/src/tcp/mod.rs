@@ -210,10 +210,16 @@ impl TcpConnections {
             shared.lack_times();
         }
         self.next += 1;
-        let mut connection =
-            TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses)
-                .decrypting(&self.keys)
-                .with_patience(&self.patience);
+        let mut connection = TcpConnection::new(
+            shared,
+            &segment,
+            &self.queue,
+            &self.searching,
+            &self.keys,
+            &self.patience,
+            &mut self.losses,
+        );
+        connection.note_relays(|| self.relays.may_lead_to(four_tuple));
         connection.take(segment, four_tuple, direction, &mut self.losses);
         if connection.is_waiting() {
             self.waiting.push(four_tuple);
@@ -235,17 +241,13 @@ impl TcpConnections {
 
     /// Takes a segment of the connection that is followed under `four_tuple`, from where it was captured.
     fn go_on(&mut self, four_tuple: FourTuple, captured: FourTuple, segment: Segment, direction: Direction) {
-        let is_beginning = self
-            .connections
-            .get(&four_tuple)
-            .is_some_and(TcpConnection::is_beginning);
-        if (segment.fin || segment.rst) && is_beginning {
-            self.relays
-                .end(four_tuple, &mut self.connections, &mut self.losses);
+        if segment.fin || segment.rst {
+            self.end_beginning(four_tuple);
         }
         let Some(connection) = self.connections.get_mut(&four_tuple) else {
             return;
         };
+        connection.note_relays(|| self.relays.may_lead_to(four_tuple));
         let waited = connection.is_waiting();
         connection.take(segment, captured, direction, &mut self.losses);
         if !waited && connection.is_waiting() {
@@ -256,6 +258,15 @@ impl TcpConnections {
         }
     }
 
+    /// Decides what depends on a connection that ends, if it is at its beginning.
+    fn end_beginning(&mut self, four_tuple: FourTuple) {
+        let connection = self.connections.get(&four_tuple);
+        if connection.is_some_and(TcpConnection::is_beginning) {
+            self.relays
+                .end(four_tuple, &mut self.connections, &mut self.losses);
+        }
+    }
+
     /// Compares the beginning of a connection with others, if it may lead through a relay.
     #[cold]
     fn look(&mut self, four_tuple: FourTuple) {
@@ -263,7 +274,7 @@ impl TcpConnections {
         self.relays.look(four_tuple, now, &mut self.connections, losses);
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_server(&self, port: u16) -> bool {
         // Inlined for the one port that is usual: a call of `contains` for each packet costs a request 1 %.
         match self.ports[..] {

@@ -75,6 +75,12 @@ const MAX_KNOWN: usize = 256;
 type Connections = HashMap<FourTuple, TcpConnection>;
 
 impl Relays {
+    /// Whether a connection that says nothing yet may turn out to be the other side of one that waits for its first response: not
+    /// where all of them lead to its own server, as in most captures.
+    pub(super) fn may_lead_to(&self, inner: FourTuple) -> bool {
+        !self.unanswered.iter().all(|outer| outer.has_server_of(inner))
+    }
+
     /// Looks at what a connection has said since the last time, where it is still at its beginning.
     pub(super) fn look(
         &mut self,
@@ -258,8 +264,7 @@ fn beginning(four_tuple: FourTuple, connections: &Connections) -> Option<&Beginn
 
 /// Whether `inner` may be the other side of `outer`, by its first request.
 fn may_be_relayed(outer: FourTuple, inner: FourTuple, connections: &Connections) -> bool {
-    // Said first: of most captures there is one server.
-    if outer.sockets().1 == inner.sockets().1 {
+    if outer.has_server_of(inner) {
         return false;
     }
     let (Some(one), Some(other)) = (connections.get(&outer), connections.get(&inner)) else {

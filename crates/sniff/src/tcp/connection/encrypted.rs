@@ -9,18 +9,10 @@ use super::{State, TcpConnection};
 use crate::{
     direction::{DirectionParser, GiveUp},
     losses::{Losses, TlsServer},
-    tls::{Decrypted, KeyLog, TlsSession, TlsTrouble},
+    tls::{Decrypted, TlsSession, TlsTrouble},
 };
 
 impl TcpConnection {
-    /// Decrypts it if its secrets are in `keys`.
-    pub(in crate::tcp) fn decrypting(self, keys: &KeyLog) -> Self {
-        Self {
-            keys: keys.clone(),
-            ..self
-        }
-    }
-
     /// Reads on in what may be TLS; what it contains, as far as it can be decrypted.
     pub(super) fn follow_tls(&mut self, direction: Direction, bytes: &[u8], cut: usize) -> Vec<Decrypted> {
         if let Some(parser) = &self.client.parser

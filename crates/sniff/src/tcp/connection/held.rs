@@ -8,6 +8,13 @@ use super::{Beginning, Reassembler, State, TcpConnection};
 use crate::losses::Losses;
 
 impl TcpConnection {
+    /// Notes of one that says nothing yet whether it may turn out to be the other side of a relay.
+    pub(in crate::tcp) fn note_relays(&mut self, may_be_inner: impl FnOnce() -> bool) {
+        if self.is_silent {
+            self.may_be_inner = may_be_inner();
+        }
+    }
+
     /// Whether it is at its beginning.
     pub(in crate::tcp) fn is_beginning(&self) -> bool {
         self.beginning.is_some()
@@ -24,7 +31,7 @@ impl TcpConnection {
     ) -> Option<Bytes> {
         if self.is_silent && direction == Direction::Request {
             self.is_silent = false;
-            self.beginning = Some(Box::new(Beginning::held()));
+            self.beginning = Some(Box::new(Beginning::new(self.may_be_inner)));
         }
         if cut > 0 {
             self.forget_beginning(losses);

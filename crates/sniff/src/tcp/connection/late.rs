@@ -41,9 +41,9 @@ impl TcpConnection {
         if !is_next || distance(next, acknowledgment) <= 0 {
             return;
         }
-        self.clocks
-            .note(opposite(direction), acknowledged_at, at, &self.patience);
-        let before = std::mem::replace(&mut self.shift, self.clocks.shift());
+        let clocks = self.clocks.get_or_insert_default();
+        clocks.note(opposite(direction), acknowledged_at, at, &self.patience);
+        let before = std::mem::replace(&mut self.shift, clocks.shift());
         losses.clocks.note(before, self.shift);
     }
 
