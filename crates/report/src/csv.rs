@@ -32,8 +32,9 @@ struct CsvLine<'r> {
     partitions_p50: u64,
     partitions_p99: u64,
     partitions_max: u64,
-    rows_p50: u64,
-    rows_p99: u64,
+    /// Empty where no response said how many.
+    rows_p50: Option<u64>,
+    rows_p99: Option<u64>,
     response_bytes_p99: u64,
     tombstones_p99: u64,
     prepared: u64,
@@ -82,6 +83,7 @@ fn line<'r>(findings: &[&FindingReport], pattern: &PatternReport, cql: &'r str) 
     let rules: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
     let clients: Vec<_> = pattern.clients.keys().map(String::as_str).collect();
     let (latency, partitions) = (&pattern.latency_us, &pattern.partitions.numbers);
+    let rows = Some(&pattern.rows).filter(|rows| !rows.steps.is_empty());
     CsvLine {
         id: pattern.id.to_string(),
         keyspace: inert(pattern.keyspace.as_deref().unwrap_or_default()),
@@ -99,8 +101,8 @@ fn line<'r>(findings: &[&FindingReport], pattern: &PatternReport, cql: &'r str) 
         partitions_p50: partitions.p50,
         partitions_p99: partitions.p99,
         partitions_max: partitions.max,
-        rows_p50: pattern.rows.p50,
-        rows_p99: pattern.rows.p99,
+        rows_p50: rows.map(|rows| rows.p50),
+        rows_p99: rows.map(|rows| rows.p99),
         response_bytes_p99: pattern.response_bytes.p99,
         tombstones_p99: pattern.tombstones.p99,
         prepared: pattern.prepared,
@@ -130,7 +132,8 @@ fn inert(field: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Format, testing};
+    use crate::{Format, Quantiles, testing};
+    use cqlens_window::number;
 
     fn rendered(report: &Report, format: Format) -> String {
         let mut csv = Vec::new();
@@ -165,6 +168,30 @@ mod tests {
             assert!(field(line, "rules").contains(worst.rule));
             assert_eq!(field(line, "severity"), worst.severity.to_string());
         }
+    }
+
+    /// As in Markdown.
+    #[test]
+    fn of_responses_that_do_not_say_how_many_rows_there_are_there_is_no_number() {
+        let mut report = testing::busy_report();
+        report.patterns.retain(|pattern| !pattern.rows.steps.is_empty());
+        report.patterns.truncate(1);
+        let shown = |report: &Report| {
+            let csv = rendered(report, Format::Csv);
+            let mut read = csv::Reader::from_reader(csv.as_bytes());
+            let mut headings = read.headers().unwrap().iter();
+            let at = headings.position(|heading| heading == "rows_p99").unwrap();
+            let line = read.records().next().unwrap().unwrap();
+            let markdown = rendered(report, Format::Md);
+            let lines = markdown.lines();
+            let mut table = lines.skip_while(|line| !line.starts_with("| Template |"));
+            let cell = table.nth(2).unwrap().split(" | ").nth(5).unwrap().to_owned();
+            (line[at].to_owned(), cell)
+        };
+        let p99 = report.patterns[0].rows.p99;
+        assert_eq!(shown(&report), (p99.to_string(), number::count(p99)));
+        report.patterns[0].rows = Quantiles::default();
+        assert_eq!(shown(&report), (String::new(), "–".to_owned()));
     }
 
     #[test]
