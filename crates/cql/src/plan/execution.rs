@@ -257,22 +257,13 @@ impl WritePlan {
         {
             return Err(checks::null_of(column));
         }
-        let count = |keys: &mut Keys| match &self.writes {
-            Writes::Keys(plan) => plan.count(values, keys),
-            Writes::Json(key) => key.count(values, keys),
-            Writes::Unnamed => Ok(Counted {
-                named: 1,
-                incomplete: Some(Reason::SchemaUnknown),
-                ..Counted::default()
-            }),
-        };
         let touched = match &self.row_check {
             Some(check) if check.is_impossible(values) => {
                 // The keys are checked all the same; the buffer may hold those of a batch's other statements.
-                Touched::of(count(&mut Keys::new()))?;
+                Touched::of(self.writes.count(values, &mut Keys::new()))?;
                 check.without_rows()
             }
-            _ => Touched::of(count(keys))?,
+            _ => Touched::of(self.writes.count(values, keys))?,
         };
         if self.deletes_columns_of_range && matches!(touched, Touched::Counted(Counted { named: 1.., .. })) {
             let message = "Range deletions are not supported for specific columns";
@@ -284,6 +275,22 @@ impl WritePlan {
         }
     }
 }
+
+impl Writes {
+    /// Pushes the keys of one execution.
+    pub(super) fn count(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Counted, Fault> {
+        match self {
+            Self::Keys(plan) => plan.count(values, keys),
+            Self::Json(key) => key.count(values, keys),
+            Self::Unnamed => Ok(Counted {
+                named: 1,
+                incomplete: Some(Reason::SchemaUnknown),
+                ..Counted::default()
+            }),
+        }
+    }
+}
+
 impl BatchPlan {
     /// What each statement tells of rows and of columns that have an index.
     fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {

@@ -18,6 +18,7 @@ use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
 use super::shape::{WritePlan, Writes};
 use super::target::Target;
+use super::transaction::SetCells;
 use crate::schema::{Column, ColumnKind, DataType, Table};
 
 /// Which of a row's cells a statement writes or its conditions look at.
@@ -104,6 +105,7 @@ fn insert_values(
         WritePlan {
             cells,
             checks,
+            set_cells: SetCells::of_insert(names, &restrictions, target),
             ..write_plan(target, &restrictions, None)
         },
     ))
@@ -158,6 +160,7 @@ fn insert_json(
             deletes_columns_of_range: false,
             refusal: None,
             cells: None,
+            set_cells: SetCells::of_json(value, target),
         },
     ))
 }
@@ -202,6 +205,7 @@ pub(super) fn update(update: &Update<'_>, target: &Target<'_>) -> Result<(Schema
             refusal,
             checks: checks_of_update(update, &restrictions, target)?,
             cells: CellPlan::of_update(update, &restrictions, target),
+            set_cells: SetCells::of_update(update, &restrictions, target),
             ..write_plan(target, &restrictions, conditional)
         },
     ))
@@ -275,6 +279,7 @@ pub(super) fn delete(delete: &Delete<'_>, target: &Target<'_>) -> Result<(Schema
             refusal,
             deletes_columns_of_range: deletes_regular && !names_rows,
             cells: CellPlan::of_delete(delete, &restrictions, target),
+            set_cells: SetCells::of_delete(delete, &restrictions, target),
             ..write_plan(target, &restrictions, conditional)
         },
     ))
@@ -302,6 +307,7 @@ fn write_plan(
         deletes_columns_of_range: false,
         refusal: None,
         cells: None,
+        set_cells: None,
     }
 }
 

@@ -131,6 +131,7 @@ fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {
         deletes_columns_of_range: false,
         refusal: None,
         cells: None,
+        set_cells: None,
     }
 }
 

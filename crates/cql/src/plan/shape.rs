@@ -19,7 +19,7 @@ use super::refusal::Refusal;
 use super::restriction::FilterValue;
 use super::term::CompiledTerm;
 use super::token::TokenRange;
-use super::transaction::TransactionPlan;
+use super::transaction::{MaybeSetCells, TransactionPlan};
 
 /// What a statement does, compiled once for all its executions.
 #[derive(Debug, Clone)]
@@ -89,6 +89,8 @@ pub(super) struct WritePlan {
     /// What is refused when executed, whatever is bound.
     pub(super) refusal: Option<Refusal>,
     pub(super) cells: MaybeCells,
+    /// What it sets within a transaction.
+    pub(super) set_cells: MaybeSetCells,
 }
 
 #[derive(Debug, Clone)]

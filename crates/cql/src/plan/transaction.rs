@@ -1,7 +1,9 @@
 //! Plans of transactions (`TransactionStatement`, Cassandra 6.0): which partitions Accord is given to read and to write.
 
+mod deferred;
 mod planning;
 mod row_scope;
+mod set_cells;
 
 use std::sync::Arc;
 
@@ -17,8 +19,10 @@ use super::refusal::Refusal;
 use super::shape::{Plan, Shape};
 use super::touched::Touched;
 
+pub use deferred::reads_itself;
 pub(super) use planning::plan;
-pub use planning::reads_itself;
+use set_cells::CellsSet;
+pub(super) use set_cells::{MaybeSetCells, SetCells};
 
 /// A transaction: all of it is given to Accord, whatever its conditions will say.
 #[derive(Debug, Clone)]
@@ -26,6 +30,8 @@ pub(super) struct TransactionPlan {
     /// What `LET` reads, then the `SELECT`.
     reads: Vec<ReadOfTransaction>,
     writes: Vec<WriteOfTransaction>,
+    /// Whether several writes set columns of one name: their keys decide whether it is one cell.
+    sets_column_twice: bool,
     pub(super) refusal: Option<Refusal>,
     /// The refusal of a table whose definition says no `transactional_mode`. `system_schema` of 6.0-alpha2 says none of any
     /// table, so that it counts only where definitions are known: see [`Plan::on`].
@@ -149,8 +155,12 @@ impl TransactionPlan {
         for read in &self.reads {
             sum.add_touched(read.touch(values, keys)?);
         }
+        let mut cells = CellsSet::default();
         for write in &self.writes {
             sum.add_touched(write.plan.touch(values, keys)?);
+            if self.sets_column_twice {
+                cells.add(&write.plan, values)?;
+            }
         }
         sum.touched(keys)
     }

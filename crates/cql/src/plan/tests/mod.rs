@@ -7,6 +7,7 @@ mod facts;
 mod key_bytes;
 mod markers;
 mod partitions;
+mod set_cells;
 mod six;
 mod without_schema;
 mod work;

@@ -1,12 +1,11 @@
 //! From a transaction and a schema to a plan (`TransactionStatement.Parsed.prepare`).
 
-use crate::schema::{Column, DataType, Keyspace, Schema, Table, TableName};
-use crate::syntax::ast::{
-    AssignmentOperation, BindMarker, DeletionTarget, Modification, QualifiedName, Returning, Select, Term,
-    Transaction,
-};
+use crate::schema::{Keyspace, Schema, Table, TableName};
+use crate::syntax::ast::{BindMarker, Modification, QualifiedName, Returning, Select, Term, Transaction};
 
+use super::deferred::reads_itself;
 use super::row_scope::RowScope;
+use super::set_cells::sets_column_twice;
 use super::{
     NO_LIMIT, ONE_ROW, ReadOfTransaction, TransactionFacts, TransactionPlan, TransactionReturns,
     WriteOfTransaction,
@@ -62,6 +61,7 @@ pub(in crate::plan) fn plan(
         is_known.then(|| scope.check(transaction).err()).flatten()
     });
     let tables = summed(plans.iter().flat_map(|plan| plan.tables()));
+    let sets_column_twice = sets_column_twice(writes.iter().map(|write| &write.plan));
     let is_disabled = |name: &TableName| {
         let table = schema.table(&name.keyspace, &name.table);
         table.is_some_and(|table| !table.is_transactional())
@@ -93,6 +93,7 @@ pub(in crate::plan) fn plan(
         shape: Shape::Transaction(TransactionPlan {
             reads,
             writes,
+            sets_column_twice,
             refusal,
             disabled,
         }),
@@ -212,32 +213,6 @@ pub(super) fn named_table<'s>(
 ) -> Option<(&'s Keyspace, &'s Table)> {
     let keyspace = schema.keyspace(keyspace)?;
     Some((keyspace, keyspace.tables.get(table)?))
-}
-
-/// Whether the server has to read what a write of a transaction changes (`Operation.requiresRead`): `c += 1`.
-pub fn reads_itself(update: &Modification<'_>, table: &Table) -> bool {
-    let is_list = |column: &Column| matches!(column.data_type.thawed(), DataType::List(_));
-    let column = |name: &str| table.column(name);
-    match update {
-        Modification::Insert(_) => false,
-        Modification::Update(update) => update.assignments.iter().any(|assignment| {
-            let Some(column) = column(assignment.column.as_str()) else {
-                return false;
-            };
-            match &assignment.operation {
-                AssignmentOperation::Add(_) | AssignmentOperation::Prepend(_) => {
-                    !column.data_type.is_collection()
-                }
-                AssignmentOperation::Subtract(_) => !column.data_type.is_collection() || is_list(column),
-                AssignmentOperation::SetElement { .. } => is_list(column),
-                AssignmentOperation::Set(_) | AssignmentOperation::SetField { .. } => false,
-            }
-        }),
-        Modification::Delete(delete) => delete.deletions.iter().any(|deletion| {
-            matches!(deletion.target, DeletionTarget::Element(_))
-                && column(deletion.column.as_str()).is_some_and(is_list)
-        }),
-    }
 }
 
 fn facts_of(transaction: &Transaction<'_>) -> TransactionFacts {
