@@ -9,13 +9,15 @@
 //! those, later executions could not be counted. A [`ReplayTap`] hands over recorded traffic through a
 //! [`ReplayQueue`], which waits instead. The auditor sees either as an [`AuditorQueue`].
 //!
-//! [`memory`] is the budget that all keep to that observe traffic, [`pulse`] the sign of life of their threads.
+//! [`memory`] is the budget that all keep to that observe traffic, [`pulse`] the sign of life of their threads,
+//! [`priority`] the one that they have.
 
 mod auditor_queue;
 mod clock;
 mod connection;
 mod forwarding;
 pub mod memory;
+pub mod priority;
 pub mod pulse;
 mod queue;
 mod refusal;

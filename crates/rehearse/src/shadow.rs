@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use cqlens_capture::pulse::Pulse;
+use cqlens_capture::{priority, pulse::Pulse};
 use jiff::Timestamp;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
@@ -115,7 +115,8 @@ impl Shadow {
         let pulse = Pulse::new("shadow");
         let (of_thread, beats) = (Arc::clone(&shared), pulse.clone());
         let thread = thread::Builder::new().name("shadow".to_owned()).spawn(move || {
-            yield_to_clients();
+            // Copies are left out before clients wait.
+            priority::yield_to_clients();
             runtime.block_on(async {
                 ShadowThread::new(settings, of_thread, beats, publish)
                     .run(queue)
@@ -389,17 +390,6 @@ impl Rate {
         allows
     }
 }
-
-/// Lowers the priority of this thread: where processors are short, copies are left out before clients wait.
-#[cfg(target_os = "linux")]
-fn yield_to_clients() {
-    const NICENESS: i32 = 10;
-    // On Linux priorities are those of threads. Lowering one is always allowed; if it fails, it stays as it is.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn yield_to_clients() {}
 
 #[cfg(test)]
 mod tests {
