@@ -26,7 +26,7 @@ mod wire;
 
 use std::time::{Duration, Instant};
 
-use cqlens_audit::audit::Relating;
+use cqlens_audit::audit::SourceLimit;
 use operations::SCHEMA;
 use scoring::{JOINS, LOADS, Mix, Mixed, Score, TOO_MUCH, judge};
 use simulation::START;
@@ -79,9 +79,12 @@ fn of_load(load: usize) {
 fn cost(mixed: &Mixed) -> [Duration; 2] {
     let mut shortest = [Duration::MAX; 2];
     for _ in 0..ROUNDS {
-        for (at, relating) in [Relating::NONE, Relating::default()].into_iter().enumerate() {
+        for (at, sources) in [SourceLimit::NONE, SourceLimit::default()]
+            .into_iter()
+            .enumerate()
+        {
             let began = Instant::now();
-            mixed.traffic.observe(SCHEMA, relating);
+            mixed.traffic.observe(SCHEMA, sources);
             shortest[at] = shortest[at].min(began.elapsed());
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use cqlens_audit::{
-    audit::{self, Audit, HashKey, Relating},
+    audit::{self, Audit, HashKey, SourceLimit},
     catalog::Live,
 };
 use cqlens_capture::{Clock, Queue, QueueLimits};
@@ -73,7 +73,7 @@ pub async fn audit<T>(
     let live = Arc::new(Live::default());
     let queue = Arc::new(Queue::new(QueueLimits::default()));
     let options = audit::Options {
-        relating: Relating::ALL,
+        sources: SourceLimit::ALL,
         ..audit::Options::default()
     };
     let (key, now) = (HashKey::random(), Timestamp::now());

@@ -39,7 +39,7 @@ impl Live {
         let node = runtime.block_on(cqlens_node::Node::start(cqlens_node::Options::default()));
         let node = node.unwrap();
         let key = folder.path().join("hash.key");
-        let mut arguments = vec!["--window", "3600s", "--sequence-budget", "100"];
+        let mut arguments = vec!["--window", "3600s", "--sequence-budget", "100000"];
         let paths = [
             ("--report", &report),
             ("--record", &recording),

@@ -3,18 +3,19 @@
 
 use std::{
     path::{Path, PathBuf},
+    str::FromStr,
     time::Duration,
 };
 
 use super::{
-    config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
+    config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off},
     format,
     login::LoginArgs,
     recording, show,
 };
 use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
-    audit::{self, ClientAddresses, Relating, observe::Observer},
+    audit::{self, ClientAddresses, SourceLimit, observe::Observer},
     catalog::Live,
 };
 use cqlens_capture::memory::{Memory, Use};
@@ -118,40 +119,32 @@ pub(super) struct ObserverArgs {
     /// Whether requests are recorded or copied beside the audit, which takes part of this memory.
     #[arg(skip)]
     pub(super) is_rehearsed: bool,
-    /// Processor time for relating statements, in per cent of one core
+    /// Search for operations of several statements: `on`, `off`, or a number of sources
     ///
-    /// cqlens identifies statements that belong together: client-side joins, walks over buckets, copies of rows. If
-    /// there is more traffic than the budget allows, it takes a sample, and the report says so. If one second takes too
-    /// much, sampling pauses in the following seconds; but one second per minute is always sampled, which may exceed a
-    /// very small budget. 0 disables this, 100 takes everything that memory allows. `sniff` takes the same sample of a
-    /// capture on every machine.
-    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 1.0, value_parser = percent,
-        hide_short_help = true, help_heading = "Resources")]
-    sequence_budget: f64,
+    /// cqlens identifies statements that belong together: client-side joins, walks over buckets, copies of rows. Of the
+    /// requests that an operation may begin with it takes a sample in each second: 1,024 with `on`, or as many as you
+    /// say. It is chosen by counts alone, so the same traffic shows the same operations on every machine, live and
+    /// from a capture, and everything that follows a sampled request is counted. The report says how much was left out.
+    #[arg(
+        long,
+        env = "CQLENS_SEQUENCE_BUDGET",
+        value_name = "SOURCES",
+        default_value = "on",
+        hide_short_help = true,
+        help_heading = "Resources"
+    )]
+    sequence_budget: SequenceBudget,
 }
 
 impl ObserverArgs {
-    /// What the auditor of live traffic does otherwise than by default.
+    /// What the auditor does otherwise than by default.
     pub(super) fn audit_options(&self) -> audit::Options {
-        let mut options = self.replay_options();
-        if options.relating == Relating::default() {
-            options.relating.budget = Some(self.sequence_budget / 100.0);
-        }
-        options
-    }
-
-    /// The same for captures, of which the same is seen whatever else the machine does.
-    pub(super) fn replay_options(&self) -> audit::Options {
         audit::Options {
             watch: show::watch(self.show_values),
             observer: Observer::default(),
             client_addresses: self.client_addresses,
             limits: self.limits(),
-            relating: match self.sequence_budget {
-                none if none <= 0.0 => Relating::NONE,
-                all if all >= 100.0 => Relating::ALL,
-                _ => Relating::default(),
-            },
+            sources: self.sequence_budget.limit(),
         }
     }
 
@@ -237,6 +230,39 @@ impl ObserverArgs {
     }
 }
 
+/// How many requests of a second are sources of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SequenceBudget {
+    On,
+    Off,
+    Sources(u32),
+}
+
+impl SequenceBudget {
+    fn limit(self) -> SourceLimit {
+        match self {
+            Self::On => SourceLimit::default(),
+            Self::Off => SourceLimit::NONE,
+            Self::Sources(sources) => SourceLimit::of(sources),
+        }
+    }
+}
+
+impl FromStr for SequenceBudget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            number => number
+                .parse()
+                .map(Self::Sources)
+                .map_err(|_| "`on`, `off` or a number of sources a second".to_owned()),
+        }
+    }
+}
+
 /// Reads the size of the budget.
 fn memory(text: &str) -> Result<Size, String> {
     match size(text)? {
@@ -258,20 +284,23 @@ mod tests {
     }
 
     #[test]
-    fn live_traffic_is_related_within_a_budget_and_captures_within_fixed_limits() {
-        let relating = |arguments: &[&str]| {
+    fn operations_are_looked_for_in_a_sample_in_all_or_not_at_all() {
+        let sources = |arguments: &[&str]| {
             let arguments = [&["cqlens"], arguments].concat();
-            let observer = Command::try_parse_from(arguments).unwrap().observer;
-            [observer.audit_options(), observer.replay_options()].map(|options| options.relating)
+            let command = Command::try_parse_from(arguments).map_err(|error| error.to_string())?;
+            Ok::<_, String>(command.observer.audit_options().sources)
         };
-        let within = |budget| Relating {
-            budget: Some(budget),
-            ..Relating::default()
-        };
-        assert_eq!(relating(&[]), [within(0.01), Relating::default()]);
-        let half = ["--sequence-budget", "0.5"];
-        assert_eq!(relating(&half), [within(0.005), Relating::default()]);
-        assert_eq!(relating(&["--sequence-budget", "0"]), [Relating::NONE; 2]);
-        assert_eq!(relating(&["--sequence-budget", "100"]), [Relating::ALL; 2]);
+        assert_eq!(sources(&[]), Ok(SourceLimit::default()));
+        let of = |budget| sources(&["--sequence-budget", budget]);
+        assert_eq!(of("on"), Ok(SourceLimit::default()));
+        assert_eq!(
+            [of("off"), of("0")],
+            [Ok(SourceLimit::NONE), Ok(SourceLimit::NONE)]
+        );
+        assert_eq!(of("100"), Ok(SourceLimit::of(100)));
+        for wrong in ["1.0", "-1", "all", ""] {
+            let error = of(wrong).unwrap_err();
+            assert!(error.contains("`on`, `off` or a number"), "{error}");
+        }
     }
 }

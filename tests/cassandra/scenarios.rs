@@ -96,7 +96,7 @@ fn report(scenario: &Scenario, node: SocketAddr, runtime: &Runtime) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
     // A build for tests is slow, and would look at a sample of what belongs together.
-    let options = ["--window", "3600s", "--sequence-budget", "100"];
+    let options = ["--window", "3600s", "--sequence-budget", "100000"];
     let options = [&options[..], &["--report", file.to_str().unwrap()]].concat();
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node, &options);
     let options = ClientOptions {

@@ -159,7 +159,7 @@ fn see_the_same(
         "3600s",
         // Both look at all: a sample is another one at each place.
         "--sequence-budget",
-        "100",
+        "100000",
         "--report",
         report.to_str().unwrap(),
         "--hash-key-file",
@@ -218,7 +218,7 @@ fn sniff(
         .arg(key)
         .arg("--config")
         .arg(settings)
-        .args(["--sequence-budget", "100"])
+        .args(["--sequence-budget", "100000"])
         .args(more)
         .arg("--report")
         .arg(report)

@@ -88,7 +88,7 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         "grace = \"2s\"  # environment: CQLENS_GRACE",
         "no-control-connection = false  # environment: CQLENS_NO_CONTROL_CONNECTION",
         "connect-timeout = \"5s\"  # default",
-        "sequence-budget = 1.0  # default",
+        "sequence-budget = \"on\"  # default",
         "# report is not set",
     ] {
         assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");

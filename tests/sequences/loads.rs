@@ -13,9 +13,6 @@ use cqlens_testing::proxy::Proxy;
 /// Far beyond what a load takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The default. A build for tests takes ten times as long for the same, and would look at a tenth of what users' do.
-const BUDGET: &str = if cfg!(debug_assertions) { "30" } else { "3" };
-
 /// What is said of a load: by a report, and by who has sent it.
 pub(crate) struct Outcome {
     pub(crate) load: &'static str,
@@ -34,14 +31,7 @@ impl Drivers {
         let folder = tempfile::tempdir().unwrap();
         let report_file = folder.path().join("report.json");
         let report = report_file.to_str().unwrap();
-        let options = [
-            "--window",
-            "3600s",
-            "--sequence-budget",
-            BUDGET,
-            "--report",
-            report,
-        ];
+        let options = ["--window", "3600s", "--report", report];
         let proxy = Proxy::launch(
             env!("CARGO_BIN_EXE_cqlens"),
             &[arguments, &options].concat(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cqlens_audit::{
-    audit::{Audit, HashKey, Options, Relating},
+    audit::{Audit, HashKey, Options, SourceLimit},
     catalog::{self, Live, Node},
 };
 use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap};
@@ -109,7 +109,7 @@ impl Shop {
         let queue = Arc::new(ReplayQueue::new(64 << 20));
         let key: HashKey = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
         let options = Options {
-            relating: Relating::ALL,
+            sources: SourceLimit::ALL,
             ..Options::default()
         };
         let audit =

@@ -204,7 +204,7 @@ fn a_capture_of_scenarios_says_what_the_proxy_has_said() {
         "3600s",
         // Both look at all: a sample is another one at each place.
         "--sequence-budget",
-        "100",
+        "100000",
         "--report",
         report_file.to_str().unwrap(),
         "--hash-key-file",
@@ -233,7 +233,7 @@ fn a_capture_of_scenarios_says_what_the_proxy_has_said() {
     let file = place.write("scenarios.pcap", &capture.plain());
     let sniffed = place.sniff(
         &[Path::new(&file)],
-        &["--config", &settings, "--sequence-budget", "100"],
+        &["--config", &settings, "--sequence-budget", "100000"],
     );
     assert_eq!(sniffed.code(), Some(0), "{}", sniffed.said());
     let proxy = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();

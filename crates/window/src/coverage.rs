@@ -106,12 +106,14 @@ pub struct Coverage {
     /// Values of rows that were evicted before it was clear whether the client queries by them, because there were
     /// too many others.
     pub row_values_forgotten: u64,
-    /// Requests that were not compared with earlier ones: there were too many in their second.
+    /// Requests that were not compared with those just before them, which shows walks, copies and repeated reads: there
+    /// were too many in their second.
     pub not_related: u64,
-    /// Reads whose rows were not kept for comparison with later requests: there were too many rows in their second.
+    /// Reads that are not among the sampled sources: their rows were not kept for comparison with later requests, as
+    /// there were too many in their second.
     pub reads_not_followed: u64,
-    /// Processor time spent on comparing requests with earlier ones, in microseconds: an estimate from a sample of
-    /// the calls. 0 if fixed limits apply instead of a budget, as for captures.
+    /// Processor time spent on comparing requests with earlier ones, in microseconds, by versions that had a budget of
+    /// time for it; 0 from all others.
     pub relating_us: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]

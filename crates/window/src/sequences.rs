@@ -54,13 +54,16 @@ pub struct FollowedReads {
     pub reads: u64,
     /// Rows of all of them.
     pub rows: u64,
-    /// Reads whose rows were not remembered, of those that were looked at.
+    /// Reads with rows that were not remembered.
     #[serde(default)]
     pub passed_over: u64,
     /// From the time that a read was asked to the answer of the last request that followed it, itself or another one that did,
     /// in microseconds; of those that were followed.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub operation_us: Distribution,
+    /// Of the reads those that could be compared with another execution, of other values.
+    #[serde(default)]
+    pub controlled: u64,
     /// What was sent by values of their rows, by pattern.
     #[serde(deserialize_with = "meter::map")]
     pub links: BTreeMap<PatternId, Link>,
@@ -73,16 +76,29 @@ pub struct Link {
     pub keys: Distribution,
     /// Rows of the reads that were followed.
     pub rows: u64,
-    /// Requests that asked for the keys.
+    /// Requests that asked for the keys, for some of them more than once.
     pub requests: u64,
     /// Those that asked for several at once.
     pub lists: u64,
+    /// Keys of all those lists.
+    #[serde(default)]
+    pub listed: u64,
+    /// Those of them that are values of the rows.
+    #[serde(default)]
+    pub listed_found: u64,
+    /// Reads that were followed by a program that had waited before it went on.
+    #[serde(default)]
+    pub late: u64,
     /// Those that were sent while another one of the same operation was in flight.
     pub overlapping: u64,
     /// From the answer of the read to the answer of the last request, in microseconds.
     pub elapsed_us: Distribution,
     /// Values of their rows that were asked for in as much time before the read was answered: what chance brings.
     pub by_chance: u64,
+    /// Values of another execution of the read that were asked for, of as many as its own: what chance brings, of
+    /// [`FollowedReads::controlled`] reads.
+    #[serde(default)]
+    pub by_control: u64,
     /// Requests that were compared with the one before them that followed the same read.
     pub compared: u64,
     /// Those that came in the order of the rows.
@@ -253,10 +269,10 @@ impl Sequences {
     /// More links, columns of buckets or pairs are left out; those are a few kilobytes each.
     pub const MOST_LINKS: usize = 1_024;
 
-    /// Counts a read with rows that are not remembered.
-    pub fn pass_over(&mut self, id: PatternId) {
+    /// Counts reads with rows that are not remembered.
+    pub fn pass_over(&mut self, id: PatternId, reads: u64) {
         if self.followed.len() < Self::MOST || self.followed.contains_key(&id) {
-            self.followed.entry(id).or_default().passed_over += 1;
+            raise(&mut self.followed.entry(id).or_default().passed_over, reads);
         }
     }
 
@@ -416,6 +432,7 @@ impl FollowedReads {
         raise(&mut self.reads, other.reads);
         raise(&mut self.rows, other.rows);
         raise(&mut self.passed_over, other.passed_over);
+        raise(&mut self.controlled, other.controlled);
         self.operation_us.merge(&other.operation_us);
         for (id, link) in &other.links {
             self.links.entry(*id).or_default().merge(link);
@@ -429,6 +446,10 @@ impl Link {
         raise(&mut self.rows, other.rows);
         raise(&mut self.requests, other.requests);
         raise(&mut self.lists, other.lists);
+        raise(&mut self.listed, other.listed);
+        raise(&mut self.listed_found, other.listed_found);
+        raise(&mut self.late, other.late);
+        raise(&mut self.by_control, other.by_control);
         raise(&mut self.overlapping, other.overlapping);
         self.elapsed_us.merge(&other.elapsed_us);
         raise(&mut self.by_chance, other.by_chance);

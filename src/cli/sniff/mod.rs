@@ -112,7 +112,7 @@ fn read(
         Some(begin) => begin(args.source(), reading)?,
         None => Captures::open(&args.captures, reading)?,
     };
-    let mut options = observer.replay_options();
+    let mut options = observer.audit_options();
     let kept = live.memory().part(Use::Rehearsal);
     let recording = record.map(|(folder, record)| begin(folder, record, &args.source(), &kept, &mut options));
     let recording = recording.transpose()?;

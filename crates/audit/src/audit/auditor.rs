@@ -86,7 +86,7 @@ impl Auditor {
                 key,
                 options.watch.clone(),
                 options.observer.clone(),
-                options.relating,
+                options.sources,
             ),
             budget: Budget::of(live.memory().part(Use::Connections)),
             shown: options.client_addresses,

@@ -74,7 +74,7 @@ use observe::Observer;
 pub use once::Once;
 use open_window::{OpenWindow, lock};
 use parking_lot::Mutex;
-pub use sequence::Relating;
+pub use sequence::SourceLimit;
 pub use server_stats::ServerStats;
 use tokio::sync::mpsc::Receiver;
 pub use trace_sample::TraceSample;
@@ -84,6 +84,7 @@ use crate::catalog::Live;
 use cqlens_capture::{
     AuditorQueue, Clock, Dropped,
     memory::{self, Memory},
+    priority,
     pulse::Pulse,
 };
 use cqlens_window::{Limits, LongestDisagreement, Window};
@@ -131,8 +132,8 @@ pub struct Options {
     pub client_addresses: ClientAddresses,
     /// How much the window that is being filled holds.
     pub limits: Limits,
-    /// How much is looked at for what belongs together.
-    pub relating: Relating,
+    /// How many sources of operations are sampled.
+    pub sources: SourceLimit,
 }
 
 /// The audit of a process: its auditor, and the window that the auditor fills.
@@ -185,9 +186,13 @@ impl Audit {
         let own = (queue.clone(), Arc::clone(&window), pulse.clone());
         let auditor = Auditor::new(own.0, own.1, own.2, live, key, options);
         let until = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name(THREAD.to_owned())
-            .spawn(move || auditor.run(&until))?;
+        let is_live = matches!(queue, AuditorQueue::Live(_));
+        let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+            if is_live {
+                priority::yield_to_clients();
+            }
+            auditor.run(&until);
+        })?;
         Ok(Self {
             queue,
             window,

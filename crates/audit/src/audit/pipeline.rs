@@ -25,7 +25,7 @@ use crate::audit::{
     },
     observe::{ObservedExchange, Observer},
     open_window::OpenWindow,
-    sequence::{Relating, SequenceRecorder},
+    sequence::{SequenceRecorder, SourceLimit},
     statement::ids::ClientIds,
 };
 use crate::catalog::Live;
@@ -37,7 +37,7 @@ pub(crate) struct Pipeline {
     live: Arc<Live>,
     watch: Watch,
     observer: Observer,
-    relating: Relating,
+    sources: SourceLimit,
     /// For what waits; exchanges have the data path's times.
     pub(crate) clock: Clock,
     clients: ClientIds,
@@ -62,7 +62,7 @@ impl Pipeline {
         key: HashKey,
         watch: Watch,
         observer: Observer,
-        relating: Relating,
+        sources: SourceLimit,
     ) -> Self {
         let clock = Clock::start();
         Self {
@@ -71,12 +71,12 @@ impl Pipeline {
             builder: ExchangeBuilder::new(&live, key),
             recorder: WindowRecorder::new(key),
             repeated: RepeatedColumns::default(),
-            sequences: SequenceRecorder::new(&live, key, relating, clock),
+            sequences: SequenceRecorder::new(&live, key, sources),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
             observer,
-            relating,
+            sources,
         }
     }
 
@@ -84,7 +84,7 @@ impl Pipeline {
     pub(crate) fn begin_anew(&mut self, open: &mut OpenWindow) {
         let (live, watch) = (Arc::clone(&self.live), self.watch.clone());
         let observer = self.observer.clone();
-        let fresh = Self::new(live, self.builder.key, watch, observer, self.relating);
+        let fresh = Self::new(live, self.builder.key, watch, observer, self.sources);
         let before = std::mem::replace(self, fresh);
         self.deferred = before.deferred;
         self.clients = before.clients;
@@ -239,12 +239,8 @@ impl Pipeline {
         self.record(open, &exchange, raw, session);
         let keys = self.builder.keys.named();
         let columns = &self.builder.result_columns;
-        let began = self.sequences.times_next().then(|| self.clock.now());
         self.sequences
             .record(&mut open.window, &exchange, decoded, keys, session.actor, columns);
-        if let Some(began) = began {
-            self.sequences.took(began, self.clock.now(), &mut open.window);
-        }
         false
     }
 
@@ -409,7 +405,7 @@ mod tests {
             HashKey::random(),
             Watch::default(),
             Observer::default(),
-            Relating::default(),
+            SourceLimit::default(),
         );
         let memory = Part::new("test", 1 << 20);
         let mut open = OpenWindow::new(Timestamp::UNIX_EPOCH, "test", Limits::default(), memory);

@@ -14,13 +14,14 @@
     reason = "numbers of a simulation are small"
 )]
 
+mod forms;
 mod look_alikes;
 mod operations;
 mod scoring;
 mod simulation;
 mod wire;
 
-use cqlens_audit::audit::Relating;
+use cqlens_audit::audit::SourceLimit;
 use cqlens_rules::Judgement;
 use cqlens_testing::with_everything;
 use operations::SCHEMA;
@@ -99,7 +100,7 @@ fn of_unnamed(operations: &[Operation]) -> Judgement {
     });
     let applications: Vec<Application> = applications.collect();
     let traffic = Traffic::of(SCHEMA, &applications, 10_000 * MILLISECOND, 1);
-    judge(&traffic.observe(SCHEMA, Relating::default()))
+    judge(&traffic.observe(SCHEMA, SourceLimit::default()))
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn what_users_of_a_session_repeat_is_told_from_what_is_popular() {
             operations: vec![operation],
         };
         let traffic = Traffic::of(SCHEMA, &[application], 10_000 * MILLISECOND, 1);
-        let found = judge(&traffic.observe(SCHEMA, Relating::default())).findings;
+        let found = judge(&traffic.observe(SCHEMA, SourceLimit::default())).findings;
         let repeated = found
             .into_iter()
             .filter(|finding| finding.rule == "redundant-reads");
@@ -170,7 +171,7 @@ fn a_session_is_one_by_what_startup_calls_it() {
             operations: vec![operations::join_one_by_one],
         };
         let traffic = Traffic::of(SCHEMA, &[application], 10_000 * MILLISECOND, 1);
-        let found = judge(&traffic.observe(SCHEMA, Relating::default()));
+        let found = judge(&traffic.observe(SCHEMA, SourceLimit::default()));
         let joins = found.sequences.iter();
         let errors = joins.map(|join| join.fan_out.mean() / traffic.truth[0][0].fan_out() - 1.0);
         errors.collect::<Vec<f64>>()

@@ -64,7 +64,7 @@ pub(crate) fn column(values: &[u64]) -> Vec<Vec<Cell>> {
 }
 
 /// A value of several: their number, and each with its length.
-fn list(elements: impl Iterator<Item = Cell>) -> Cell {
+pub(crate) fn list(elements: impl Iterator<Item = Cell>) -> Cell {
     let elements: Vec<Cell> = elements.collect();
     let parts = elements
         .iter()

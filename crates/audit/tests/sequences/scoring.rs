@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_audit::audit::Relating;
+use cqlens_audit::audit::SourceLimit;
 use cqlens_cql::schema::Schema;
 use cqlens_rules::{Context, Finding, Judgement, Sent, Sequence, Settings};
 use cqlens_window::{Cluster, Window};
@@ -271,7 +271,7 @@ impl Mixed {
     }
 
     pub(crate) fn window(&self) -> Window {
-        self.traffic.observe(SCHEMA, Relating::default())
+        self.traffic.observe(SCHEMA, SourceLimit::default())
     }
 
     /// What was sent of the operation at this place.
@@ -290,7 +290,11 @@ impl Mixed {
 }
 
 pub(crate) fn judge(window: &Window) -> Judgement {
-    let (schema, cluster) = (Schema::from_cql(SCHEMA).unwrap(), Cluster::default());
+    judge_with(SCHEMA, window)
+}
+
+pub(crate) fn judge_with(schema: &str, window: &Window) -> Judgement {
+    let (schema, cluster) = (Schema::from_cql(schema).unwrap(), Cluster::default());
     cqlens_rules::check(&Context::new(window, &schema, &cluster), &Settings::default())
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use cqlens_audit::{
-    audit::{Audit, HashKey, Options, Relating},
+    audit::{Audit, HashKey, Options, SourceLimit},
     catalog::Live,
 };
 use cqlens_capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap};
@@ -248,13 +248,13 @@ impl Traffic {
     }
 
     /// The window of it.
-    pub(crate) fn observe(&self, schema: &str, relating: Relating) -> Window {
+    pub(crate) fn observe(&self, schema: &str, sources: SourceLimit) -> Window {
         let live = Arc::new(Live::with_schema(Schema::from_cql(schema).unwrap()));
         let queue = Arc::new(ReplayQueue::new(64 << 20));
         let key = "000102030405060708090a0b0c0d0e0f".parse::<HashKey>().unwrap();
         let start = Moment::from_unix_nanoseconds(START).timestamp();
         let options = Options {
-            relating,
+            sources,
             ..Options::default()
         };
         let audit = Audit::start_with(Arc::clone(&queue), &live, key, "test", start, &options).unwrap();

@@ -168,17 +168,16 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.not_related,
         "request was",
         "requests were",
-        "not compared with earlier ones: there were more per second than `sequence-budget` allows \
-            the audit to compare. The frequency of operations of several statements is estimated from the \
-            others",
+        "not compared with those just before them: there were more per second than `sequence-budget` allows. \
+            The frequency of walks, copies and repeated reads is estimated from the others",
     );
     say(
         coverage.reads_not_followed,
         "read had",
         "reads had",
         "rows that were not compared with the client's next requests: there were more per second than \
-            `sequence-budget` allows the audit to remember. The frequency of joins is estimated from the \
-            others",
+            `sequence-budget` allows. The frequency of joins is estimated from the others, and everything that \
+            follows those is counted",
     );
     say(
         coverage.row_values_forgotten,

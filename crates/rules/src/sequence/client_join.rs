@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(sequence.applications, ["web"]);
         assert_eq!((sequence.count, sequence.count_range), (100, (100, 100)));
         assert_eq!(sequence.serial_share, 1.0);
-        // Ten times as many were executed as were looked at.
-        window.patterns.get_mut(&PatternId(1)).unwrap().count = 1_000;
+        // Ten times as many had rows as were sampled.
+        window.sequences.pass_over(PatternId(1), 900);
         let sequence = sequences(&window).pop().unwrap();
         assert_eq!(sequence.count, 1_000);
         assert!(

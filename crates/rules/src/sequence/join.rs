@@ -12,8 +12,8 @@ use crate::{
 };
 use cqlens_cql::{
     plan::StatementKind,
-    schema::{Column, Table, quote},
-    syntax::ast::{Selection, Term},
+    schema::{Column, DataType, Table, quote},
+    syntax::ast::{NativeType, Selection, Term},
 };
 use cqlens_window::{Distribution, FollowedReads, Link, number};
 
@@ -24,8 +24,8 @@ pub(super) struct Step<'a> {
     pub(super) from_table: TableName,
     pub(super) to_table: TableName,
     reads: &'a FollowedReads,
-    /// The part of the executions that are reads with rows, the first page of them; where it is known.
-    share: Option<f64>,
+    /// The type of the key's column that links most often, where the schema has it.
+    key_type: Option<NativeType>,
     pub(super) link: &'a Link,
 }
 
@@ -105,17 +105,16 @@ fn steps<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Step<'a>> {
             let Some((from_table, to_table)) = tables else {
                 continue;
             };
-            let step = Step {
+            let mut step = Step {
+                key_type: None,
                 from: (*from, first),
                 to: (*to, second),
                 from_table,
                 to_table,
                 reads,
-                share: window
-                    .sequences
-                    .share_of_requests(*from, reads.reads + reads.passed_over),
                 link,
             };
+            step.key_type = step.native_key_type(context);
             if second.head.kind == StatementKind::Select && step.is_believed(found) {
                 steps.push(step);
             }
@@ -129,18 +128,63 @@ impl<'a> Step<'a> {
     fn is_believed(&self, found: &Findings<'_>) -> bool {
         let of = |threshold: &Threshold| found.threshold(&client_join::ABOUT, threshold);
         let is_habit = self.followed() as f64 >= of(&OPERATIONS) && self.followed_share() >= OFTEN;
-        let differs = self.link.values.estimate() as f64 >= of(&VALUES);
-        is_habit && differs && self.is_no_chance() && (self.is_fan_out(found) || self.is_lookup())
+        let differs =
+            self.link.values.estimate() as f64 >= of(&VALUES) || self.is_told_apart(of(&OPERATIONS));
+        is_habit && differs && self.is_no_chance(found) && (self.is_fan_out(found) || self.is_lookup())
+    }
+
+    /// Whether few different values are enough: no two UUIDs are equal by chance, points in time hardly, and what is not asked
+    /// for where another execution has it is no state that everybody asks for.
+    fn is_told_apart(&self, least: f64) -> bool {
+        match self.key_type {
+            Some(NativeType::Uuid | NativeType::Timeuuid) => true,
+            Some(NativeType::Timestamp) => self.is_rare_before(),
+            _ => self.is_rare_by_control(least),
+        }
     }
 
     /// Whether the rows are what the keys come from.
-    fn is_no_chance(&self) -> bool {
-        let keys = self.link.keys.total();
-        let of_rows = share(keys, self.link.rows);
-        let is_rare = self.link.by_chance as f64 <= MOST_BY_CHANCE * keys as f64;
+    fn is_no_chance(&self, found: &Findings<'_>) -> bool {
+        let of_rows = share(self.link.keys.total(), self.link.rows);
+        let is_at_once = share(self.link.late, self.followed()) <= MOST_BY_CHANCE;
+        let follows = |share: f64| of_rows >= share && self.followed_share() >= share;
+        let least = found.threshold(&client_join::ABOUT, &OPERATIONS);
         self.is_in_order()
-            || (of_rows >= NEARLY_ALWAYS && self.followed_share() >= NEARLY_ALWAYS && is_rare)
-            || (of_rows >= ALWAYS && self.followed_share() >= ALWAYS)
+            || self.is_listed()
+            || (follows(NEARLY_ALWAYS) && self.is_rare_before())
+            || (follows(ALWAYS) && is_at_once)
+            || (self.is_rare_before() && self.is_rare_by_control(least))
+    }
+
+    /// Whether the values are hardly asked for in as much time before the rows are read.
+    fn is_rare_before(&self) -> bool {
+        self.link.by_chance as f64 <= MOST_BY_CHANCE * self.link.keys.total() as f64
+    }
+
+    /// Whether the values of another execution are hardly asked for after this one; of so many at least.
+    fn is_rare_by_control(&self, least: f64) -> bool {
+        let controlled = share(self.reads.controlled, self.reads.reads).min(1.0);
+        let expected = self.link.keys.total() as f64 * controlled;
+        self.reads.controlled as f64 >= least && self.link.by_control as f64 <= MOST_BY_CHANCE * expected
+    }
+
+    /// Whether most requests are lists, of which nearly all keys come from the rows: single values meet by chance, whole lists
+    /// do not.
+    fn is_listed(&self) -> bool {
+        let link = self.link;
+        let are_lists = link.lists * 2 > link.requests && link.listed >= link.lists * 2;
+        are_lists && share(link.listed_found, link.listed) >= ALWAYS
+    }
+
+    fn native_key_type(&self, context: &Context<'_>) -> Option<NativeType> {
+        let table = context
+            .schema
+            .table(&self.to_table.keyspace, &self.to_table.table)?;
+        let (_, to) = self.columns()?;
+        match &table.column(to)?.data_type {
+            DataType::Native(native) => Some(*native),
+            _ => None,
+        }
     }
 
     fn is_in_order(&self) -> bool {
@@ -174,16 +218,19 @@ impl<'a> Step<'a> {
         is_of_one_row && self.followed_share() >= NEARLY_ALWAYS
     }
 
-    /// Times that the first read was followed, of all its executions.
+    /// Times that the first read was followed: counted of those that were sampled, estimated of the others.
     pub(super) fn times(&self) -> u64 {
-        let executions = self.from.1.count as f64;
-        rounded(executions * self.share.unwrap_or(1.0) * share(self.followed(), self.reads.reads))
+        rounded(self.reads_with_rows() as f64 * self.followed_share())
     }
 
     /// Between how many and how many times that was.
     fn times_range(&self) -> (u64, u64) {
-        let looked_at = (self.followed(), self.reads.reads);
-        estimate::range(self.times(), looked_at, self.from.1.count)
+        let sampled = (self.followed(), self.reads.reads);
+        estimate::range(self.times(), sampled, self.reads_with_rows())
+    }
+
+    fn reads_with_rows(&self) -> u64 {
+        self.reads.reads + self.reads.passed_over
     }
 
     fn sequence_step(&self) -> SequenceStep {

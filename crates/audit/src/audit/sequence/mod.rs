@@ -5,10 +5,8 @@
 //! they share. Values are keyed hashes here; none of them stays. Everything has a limit: what is looked at is a sample
 //! where there is more, and what is counted says of how many.
 
-mod attention;
 mod batched_copies;
 mod buckets;
-mod budget;
 mod bursts;
 mod copies;
 mod flows;
@@ -21,7 +19,7 @@ mod recent_requests;
 mod repeats;
 pub(crate) mod result_columns;
 mod rewrites;
-mod sampling;
+mod sources;
 mod values;
 mod walks;
 
@@ -38,15 +36,11 @@ use crate::{
     },
     catalog::Live,
 };
-use cqlens_capture::{Clock, Moment};
 use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
 use cqlens_window::{PatternId, Sequences, Window};
 
-use attention::{Attention, Look};
+pub use sources::SourceLimit;
 
-pub use attention::Relating;
-
-use budget::{RelatingLevel, Spending};
 use bursts::BurstFinder;
 use copies::{CopyFinder, NewWrite};
 use flows::Flows;
@@ -54,6 +48,7 @@ use follow_ups::{FollowUpFinder, KeyedRequest, ReadRows};
 use repeats::{PartitionWrites, RepeatFinder, SameRead};
 use result_columns::ResultColumns;
 use rewrites::RewriteFinder;
+use sources::{Look, Sources};
 use values::{KeyColumns, KeyValue, of_actor};
 use walks::{NewRead, WalkFinder};
 
@@ -71,13 +66,9 @@ pub(crate) struct SequenceRecorder {
     live: Arc<Live>,
     key: HashKey,
     key_columns: KeyColumns,
-    /// The limits that levels are a part of.
-    relating: Relating,
-    /// None where limits are fixed.
-    spending: Option<Spending>,
-    /// Whether something was left out since limits were set.
-    was_limited: bool,
-    attention: Attention,
+    /// Whether operations are looked for.
+    is_on: bool,
+    sources: Sources,
     follow_ups: FollowUpFinder,
     walks: WalkFinder,
     copies: CopyFinder,
@@ -96,26 +87,14 @@ pub(crate) struct SequenceRecorder {
 
 impl SequenceRecorder {
     /// Nothing seen yet.
-    pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating, clock: Clock) -> Self {
-        let most = match relating.budget {
-            Some(_) => RelatingLevel::MOST_OF_ALL.of(relating),
-            None => relating,
-        };
-        let spending = relating.budget.map(|budget| Spending::of(budget, clock.takes()));
-        let limits = spending
-            .as_ref()
-            .map_or(relating, |spending| spending.limits(relating));
-        let mut follow_ups = FollowUpFinder::new(most.cells);
-        follow_ups.limit(limits.cells);
+    pub(crate) fn new(live: &Arc<Live>, key: HashKey, limit: SourceLimit) -> Self {
         Self {
             live: Arc::clone(live),
             key,
             key_columns: KeyColumns::default(),
-            relating,
-            spending,
-            was_limited: false,
-            attention: Attention::new(limits.requests),
-            follow_ups,
+            is_on: limit != SourceLimit::NONE,
+            sources: Sources::new(limit),
+            follow_ups: FollowUpFinder::new(limit.cells),
             walks: WalkFinder::new(),
             copies: CopyFinder::new(),
             rewrites: RewriteFinder::new(),
@@ -145,6 +124,10 @@ impl SequenceRecorder {
                 sequences.count_requests(pattern, requests);
             }
         }
+        for (pattern, reads) in self.sources.take_passed_over() {
+            sequences.pass_over(pattern, reads);
+            window.coverage.reads_not_followed += reads;
+        }
     }
 
     /// Nothing more comes.
@@ -153,32 +136,6 @@ impl SequenceRecorder {
         self.follow_ups.end(window);
         self.walks.end(window);
         self.copies.end(window);
-    }
-
-    /// Whether the caller is to time the next [`Self::record`]: one in some, where the limits are kept to a budget.
-    #[inline]
-    pub(crate) fn times_next(&mut self) -> bool {
-        self.spending.as_mut().is_some_and(Spending::times_next)
-    }
-
-    /// What was to be timed took from `began` to `ended`.
-    pub(crate) fn took(&mut self, began: Moment, ended: Moment, window: &mut Window) {
-        let (began, ended) = (began.unix_nanoseconds(), ended.unix_nanoseconds());
-        if let Some(spending) = &mut self.spending {
-            window.coverage.relating_us += spending.took(began, ended) / 1_000;
-        }
-    }
-
-    /// Sets the limits of the second that begins with a request, so many after the one before it.
-    #[cold]
-    fn begin_second(&mut self, passed: u64) {
-        let was_limited = std::mem::take(&mut self.was_limited);
-        if let Some(spending) = &mut self.spending {
-            spending.passed(passed, was_limited);
-            let Relating { requests, cells, .. } = spending.limits(self.relating);
-            self.attention.limit(requests);
-            self.follow_ups.limit(cells);
-        }
     }
 
     /// Takes an exchange of `actor`, whose `keys` are the partitions that it names, to what came before it.
@@ -192,7 +149,7 @@ impl SequenceRecorder {
         actor: u64,
         columns: &ResultColumns,
     ) {
-        let Some(execution) = exchange.execution else {
+        let Some(execution) = exchange.execution.filter(|_| self.is_on) else {
             return;
         };
         let Some(answered_at) = exchange.answered_at else {
@@ -201,25 +158,12 @@ impl SequenceRecorder {
         if execution.analysis.head.system || !execution.analysis.touches_partitions {
             return;
         }
-        let at = exchange.at.unix_nanoseconds();
-        if let Some(passed) = self.attention.begins(at) {
-            self.begin_second(passed);
-        }
-        let is_first = match self.attention.look(at) {
-            Look::First => true,
-            Look::Next => false,
-            Look::Ends(end) => return self.end_at(end, window),
-            Look::Away => {
-                self.was_limited = true;
-                window.coverage.not_related += 1;
-                return;
-            }
-        };
         let request = KeyedRequest {
             pattern: execution.analysis.id,
-            at,
+            at: exchange.at.unix_nanoseconds(),
             answered_at: answered_at.unix_nanoseconds(),
         };
+        let look = self.sources.look(request.at);
         let seen = Seen {
             request,
             exchange,
@@ -227,13 +171,20 @@ impl SequenceRecorder {
             decoded,
             keys,
             actor,
-            is_first,
+            is_first: look == Look::First,
         };
-        self.relate(window, &seen, columns);
+        match look {
+            Look::First | Look::Next => self.compare(window, &seen),
+            Look::Ends(end) => self.end_at(end, window),
+            Look::Away => window.coverage.not_related += 1,
+        }
+        if !exchange.refused {
+            self.follow_and_remember(window, &seen, columns);
+        }
     }
 
-    /// Takes an exchange to what came before it.
-    fn relate(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
+    /// Compares an exchange with those just before it.
+    fn compare(&mut self, window: &mut Window, seen: &Seen<'_>) {
         let kind = seen.execution.analysis.head.kind;
         if seen.is_first {
             self.count_request(seen.request.pattern);
@@ -251,25 +202,31 @@ impl SequenceRecorder {
         let partition = self.only_partition(seen);
         self.change(seen);
         self.rewrite(window, seen, partition);
-        let follows = self.follow(seen);
-        if !kind.is_read() {
-            return;
-        }
-        if let Outcome::Rows { count, .. } = seen.exchange.outcome
+        if kind.is_read()
+            && let Outcome::Rows { count, .. } = seen.exchange.outcome
             && seen.execution.first_page
             && let [table] = &seen.execution.analysis.tables[..]
         {
             self.walk(window, seen, table, count);
             self.repeat(window, seen, partition);
         }
-        if let Some(rows) = seen.decoded.answer.rows
-            && is_followed(seen.execution, rows)
-        {
-            match seen.execution.first_page {
-                true if self.samples(seen, rows) => self.remember(window, seen, (rows, follows), columns),
-                true => Self::pass_over(window, seen),
-                false => self.remember(window, seen, (rows, None), columns),
-            }
+    }
+
+    /// Takes an exchange to the sources that it follows, and remembers its rows where it is one.
+    fn follow_and_remember(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
+        let follows = self.follow(seen);
+        let Some(rows) = seen
+            .decoded
+            .answer
+            .rows
+            .filter(|rows| is_followed(seen.execution, rows))
+        else {
+            return;
+        };
+        if !seen.execution.first_page {
+            self.remember(window, seen, (rows, None), columns);
+        } else if self.sources.takes_rows(seen.request.pattern, cells(rows)) {
+            self.remember(window, seen, (rows, follows), columns);
         }
     }
 
@@ -284,29 +241,9 @@ impl SequenceRecorder {
         }
     }
 
-    /// Counts a read whose rows are not remembered.
-    fn pass_over(window: &mut Window, seen: &Seen<'_>) {
-        window.coverage.reads_not_followed += 1;
-        if seen.is_first {
-            window.sequences.pass_over(seen.request.pattern);
-        }
-    }
-
-    /// Whether the rows of a read are remembered.
-    fn samples(&mut self, seen: &Seen<'_>, rows: &Rows<'_>) -> bool {
-        let read = (seen.request.pattern, seen.actor);
-        let samples = seen.is_first
-            && self
-                .follow_ups
-                .samples(read, seen.request.answered_at, cells(rows));
-        self.was_limited |= !samples;
-        samples
-    }
-
     #[cold]
     fn end_at(&mut self, end: i64, window: &mut Window) {
         window.coverage.not_related += 1;
-        self.follow_ups.end_at(end, window);
         self.walks.end_at(end, window);
         self.copies.end_at(end, window);
         self.bursts.end_at(end, &self.flows, window);
@@ -465,11 +402,16 @@ impl SequenceRecorder {
             rows,
             asked: &self.asked,
         };
-        if !seen.execution.first_page {
-            return self.follow_ups.remember_page(self.key, &read, window);
-        }
-        let columns = columns.of(seen.decoded.request, rows);
-        self.follow_ups.remember(self.key, &read, columns, window);
+        let remembered = match seen.execution.first_page {
+            true => {
+                let columns = columns.of(seen.decoded.request, rows);
+                self.follow_ups.remember(self.key, &read, columns, window)
+            }
+            false => self.follow_ups.remember_page(self.key, &read, window),
+        };
+        // Further pages, and elements of collections.
+        let counted = if seen.execution.first_page { cells(rows) } else { 0 };
+        self.sources.add(remembered.saturating_sub(counted));
     }
 
     /// Adds the values that a request binds to those that are asked.
@@ -526,8 +468,7 @@ mod tests {
         let mut recorder = SequenceRecorder::new(
             &Arc::new(Live::default()),
             HashKey::random(),
-            Relating::default(),
-            Clock::start(),
+            SourceLimit::default(),
         );
         let most = Sequences::MOST as u64;
         (0..2 * most).for_each(|id| recorder.count_request(PatternId(id)));

@@ -37,6 +37,16 @@ pub(super) struct Place {
     pub(super) followed: u8,
 }
 
+impl Place {
+    /// The row and column of a value that is not the source's own, but one to compare with.
+    pub(super) const CONTROL: (u16, u8) = (0, u8::MAX);
+
+    /// Whether the value is one to compare with.
+    pub(super) fn is_control(&self) -> bool {
+        self.column == Self::CONTROL.1
+    }
+}
+
 /// Places in a bucket.
 const EACH: usize = 8;
 

@@ -1,6 +1,6 @@
 //! The rows of a read on their way into places.
 
-use super::{Nanoseconds, ReadRows};
+use super::{Nanoseconds, ReadRows, controls::MOST_VALUES};
 use crate::audit::{
     HashKey,
     sequence::{
@@ -26,6 +26,10 @@ pub(super) struct Putting<'r> {
     pub(super) room: usize,
     /// Requests for the same values before the read was answered.
     pub(super) before: &'r mut Vec<(Asker, Nanoseconds)>,
+    /// The first values that are put in.
+    pub(super) values: &'r mut Vec<u64>,
+    /// How many different values are put in.
+    pub(super) put: u64,
     pub(super) forgotten: u64,
 }
 
@@ -71,6 +75,10 @@ impl Putting<'_> {
         let put = self.places.put(hash, number, (position, column), oldest);
         self.forgotten += u64::from(put == Put::InsteadOfAnother);
         if put != Put::Known {
+            self.put += 1;
+            if self.values.len() < MOST_VALUES {
+                self.values.push(hash);
+            }
             self.before.extend(self.recent.before(hash, self.answered_at));
         }
     }
