@@ -165,6 +165,7 @@ pub const RULES: &[&dyn Rule] = &[
     &read::LargePages,
     &read::SmallPages,
     &read::WritetimeRead,
+    &read::EmptyRead,
     &sequence::ClientJoin,
     &sequence::IndexTableLookup,
     &sequence::BucketFanOut,

@@ -188,6 +188,12 @@ fn reads() -> Vec<Case> {
         case("writetime-read",
             |wire| wire.times(20, &ask("SELECT WRITETIME(name) FROM shop.users WHERE id = ?", &[Int(1)]), &ROW),
             |wire| wire.times(20, &ask("SELECT TTL(name) FROM shop.users WHERE id = ?", &[Int(1)]), &ROW)),
+        case("empty-read",
+            |wire| wire.times(60, &ask(BY_KEY, &[Int(1)]), &Rows(0, 8)),
+            |wire| {
+                wire.times(20, &ask(BY_KEY, &[Int(1)]), &Rows(0, 8));
+                wire.times(40, &ask(BY_KEY, &[Int(1)]), &ROW);
+            }),
     ];
     let view = cases.iter_mut().find(|case| case.rule == "materialized-view-read").unwrap();
     view.innocent.schema = with_a_table_of_owners();

@@ -320,6 +320,8 @@ fn wire_type(data_type: &DataType) -> CqlType {
         DataType::Native(NativeType::Date) => CqlType::Date,
         DataType::Native(NativeType::Text) => CqlType::Text,
         DataType::Native(NativeType::Boolean) => CqlType::Boolean,
+        DataType::Native(NativeType::Timestamp) => CqlType::Timestamp,
+        DataType::Native(NativeType::Timeuuid) => CqlType::TimeUuid,
         DataType::List(element) => CqlType::list(wire_type(element)),
         DataType::Set(element) => CqlType::set(wire_type(element)),
         DataType::Map(key, value) => CqlType::Map(Box::new((wire_type(key), wire_type(value)))),

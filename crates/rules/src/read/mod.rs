@@ -7,6 +7,7 @@
 
 mod aggregate_without_partition_key;
 mod allow_filtering;
+mod empty_read;
 mod full_scan;
 mod in_cartesian_product;
 mod in_clustering;
@@ -44,6 +45,7 @@ use suggest::Suggestion;
 
 pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;
 pub(super) use allow_filtering::AllowFiltering;
+pub(super) use empty_read::EmptyRead;
 pub(super) use full_scan::FullScan;
 pub(super) use in_cartesian_product::InCartesianProduct;
 pub(super) use in_clustering::InClustering;

@@ -134,7 +134,8 @@ pub(super) const ABOUT: About = About {
     severity: "By the average number of partitions per first read: low from `fan_out`, medium from \
         `medium_fan_out`, high from `large_fan_out`, and then by the share of time and work that the reads \
         by key take. Info if the joined rows are updated at least `updates_per_join` times per join: then \
-        the join is the cheaper way. Only from `operations` with `values` distinct values.",
+        the join is the cheaper way. Only from `operations`, with `values` distinct values; fewer are enough \
+        for UUIDs, and where the values of another execution of the first read are hardly ever read by.",
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[
         FAN_OUT,
@@ -145,10 +146,12 @@ pub(super) const ABOUT: About = About {
         VALUES,
     ],
     needs: "\
-        The rows of a sample of reads, and the partition keys of what the same session (or application and \
-        address) reads within 50 ms of a response, or within 250 ms if it is the key of the next row. \
-        Coincidental keys are recognised by their order, which is not that of the rows, by the rows that \
-        they skip, and by the reads just before the response. Elements of collections and fields of tuples \
+        The rows of a sample of reads, the sources, and the partition keys of what the same session (or \
+        application and address) reads within 50 ms of a response, or within 250 ms if it is the key of the \
+        next row; the first of these follow-ups may come up to 5 s later. Coincidental keys are recognised \
+        by their order, which is not that of the rows, by the rows that they skip, by the reads just before \
+        the response, and by the values of another execution of the source, which are then read as often. A \
+        list counts if nearly all of its keys come from the rows. Elements of collections and fields of tuples \
         are values, too. Not seen: keys that the client computes or converts, and responses that cannot be \
         decoded.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups without duplication; rule 2: minimise the number of partitions read",

@@ -34,7 +34,8 @@ pub(super) struct Chain<'a> {
     pub(super) steps: Vec<Step<'a>>,
 }
 
-/// The different values that must have linked: what has fewer, as a status has, is equal by chance.
+/// The different values that must have linked, where nothing else tells them from chance: what has fewer, as a status has, is
+/// equal by chance.
 pub(super) const VALUES: Threshold = Threshold {
     name: "values",
     unit: "distinct values that were returned",
@@ -62,9 +63,16 @@ const ALWAYS: f64 = 0.95;
 /// Links of which more is explained by chance are none.
 const MOST_BY_CHANCE: f64 = 0.1;
 
+/// The same of the values of another execution: those that are popular are asked for by other users meanwhile, whose own reads
+/// need not be among the sampled ones. By chance, as many would be.
+const MOST_BY_CONTROL: f64 = 0.25;
+
 /// Of keys that come by chance half are in the order of the rows: where nearly all are, and so many or more were
 /// compared, they come from the rows, whichever other clients read the same.
 const IN_ORDER: (f64, u64) = (0.9, 40);
+
+/// Requests for each key, from which on it is asked for again as a habit, and not by chance.
+const OFTEN_AGAIN: f64 = 1.5;
 
 /// All chains of a window, the first step of each first.
 pub(super) fn chains<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Chain<'a>> {
@@ -165,7 +173,7 @@ impl<'a> Step<'a> {
     fn is_rare_by_control(&self, least: f64) -> bool {
         let controlled = share(self.reads.controlled, self.reads.reads).min(1.0);
         let expected = self.link.keys.total() as f64 * controlled;
-        self.reads.controlled as f64 >= least && self.link.by_control as f64 <= MOST_BY_CHANCE * expected
+        self.reads.controlled as f64 >= least && self.link.by_control as f64 <= MOST_BY_CONTROL * expected
     }
 
     /// Whether most requests are lists, of which nearly all keys come from the rows: single values meet by chance, whole lists
@@ -249,6 +257,19 @@ impl<'a> Step<'a> {
         let later = link.requests.saturating_sub(self.followed());
         let overlapping = share(link.overlapping, later).min(1.0);
         (1.0 - overlapping) * (1.0 - share(link.lists, link.requests).min(1.0))
+    }
+
+    /// Requests of each operation, those for keys that it has asked for before among them.
+    fn requests(&self) -> f64 {
+        share(self.link.requests, self.followed())
+    }
+
+    /// `` in 600 reads``, where the same keys are asked for again and again.
+    fn in_more_reads(&self) -> String {
+        match self.requests() >= OFTEN_AGAIN * self.fan_out() {
+            true => format!(" in {} reads", number::decimal(round(self.requests()))),
+            false => String::new(),
+        }
     }
 
     /// How its requests are sent.
@@ -337,7 +358,7 @@ impl<'a> Chain<'a> {
             };
             let sent = match times < 1.5 {
                 true => String::new(),
-                false => format!(", {}", step.sent().words()),
+                false => format!("{}, {}", step.in_more_reads(), step.sent().words()),
             };
             words += match end {
                 None => "",
@@ -428,6 +449,7 @@ impl<'a> Chain<'a> {
             .first("operation_p99_us", elapsed_us.quantile(0.99))
             .first("operation_p50_us", elapsed_us.quantile(0.5))
             .first("partitions_per_operation", round(self.partitions()))
+            .first("requests_per_operation", round(widest.requests()))
             .first("fan_out_max", widest.link.keys.max())
             .first("fan_out_p99", widest.link.keys.quantile(0.99))
             .first("fan_out_mean", round(widest.fan_out()))

@@ -121,8 +121,9 @@ impl Source {
     /// Whether a request may be the first of its pattern that follows, by a program that has waited: for a thread, for other
     /// work, for a queue.
     pub(super) fn begins_late(&self, request: KeyedRequest) -> bool {
-        let has_begun = self.links.iter().any(|link| link.pattern == request.pattern);
-        !has_begun && self.is_followed_within(FOLLOWED_FOR, request)
+        // All keys of a list begin together.
+        let has_begun = |link: &FollowUps| link.pattern == request.pattern && link.began_at != request.at;
+        !self.links.iter().any(has_begun) && self.is_followed_within(FOLLOWED_FOR, request)
     }
 
     /// Whether this and another one may be steps of one operation, whose rows are merged or intersected before anything
