@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use cqlens_capture::{priority, pulse::Pulse};
+use cqlens_capture::{
+    priority::{CanWait, yield_to_clients},
+    pulse::Pulse,
+};
 use jiff::Timestamp;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
@@ -116,7 +119,7 @@ impl Shadow {
         let (of_thread, beats) = (Arc::clone(&shared), pulse.clone());
         let thread = thread::Builder::new().name("shadow".to_owned()).spawn(move || {
             // Copies are left out before clients wait.
-            priority::yield_to_clients();
+            yield_to_clients(CanWait::Copies);
             runtime.block_on(async {
                 ShadowThread::new(settings, of_thread, beats, publish)
                     .run(queue)

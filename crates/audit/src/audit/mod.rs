@@ -84,7 +84,7 @@ use crate::catalog::Live;
 use cqlens_capture::{
     AuditorQueue, Clock, Dropped,
     memory::{self, Memory},
-    priority,
+    priority::{CanWait, yield_to_clients},
     pulse::Pulse,
 };
 use cqlens_window::{Limits, LongestDisagreement, Window};
@@ -189,7 +189,7 @@ impl Audit {
         let is_live = matches!(queue, AuditorQueue::Live(_));
         let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             if is_live {
-                priority::yield_to_clients();
+                yield_to_clients(CanWait::Audit);
             }
             auditor.run(&until);
         })?;
