@@ -15,7 +15,7 @@ use std::{
     collections::BTreeMap,
 };
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     IndexedColumn, MAX_INDEXED_COLUMNS, MAX_TABLES, Missed, OVERFLOW, Pattern, PatternId, TableTraffic,
@@ -199,9 +199,11 @@ impl Window {
                 taken <= most_bytes
             })
             .count();
+        let gone: FxHashSet<PatternId> = standings[kept..].iter().map(|standing| standing.id).collect();
         for standing in &standings[kept..] {
             self.evict(standing.id);
         }
+        self.sequences.forget(&gone);
     }
 
     fn standings(&self) -> Vec<Standing> {
@@ -228,7 +230,6 @@ impl Window {
         let Some(mut pattern) = self.patterns.remove(&id) else {
             return;
         };
-        self.sequences.forget(id);
         raise(&mut self.coverage.patterns_overflowed, pattern.count);
         self.coverage.patterns_evicted += 1;
         if pattern.is_confirmed() {

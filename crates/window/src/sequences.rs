@@ -6,6 +6,7 @@ mod repeated_reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Distinct, Distribution, PatternId, counts::raise, sketch::meter};
@@ -313,24 +314,25 @@ impl Sequences {
         has_room.then(|| self.repeats.entry(id).or_default())
     }
 
-    /// Forgets a pattern that has left the window.
-    pub(super) fn forget(&mut self, id: PatternId) {
-        self.followed.remove(&id);
-        self.buckets.remove(&id);
-        self.copies.remove(&id);
-        self.batched.remove(&id);
-        self.requests.remove(&id);
-        self.rewrites.remove(&id);
-        self.repeats.remove(&id);
-        for reads in self.rewrites.values_mut() {
-            reads.remove(&id);
-        }
-        for reads in self.followed.values_mut() {
-            reads.links.remove(&id);
-        }
-        for writes in self.copies.values_mut() {
-            writes.pairs.remove(&id);
-        }
+    /// Forgets patterns that have left the window: all at once, since each of them may be in what others have.
+    pub(super) fn forget(&mut self, gone: &FxHashSet<PatternId>) {
+        let stays = |id: &PatternId| !gone.contains(id);
+        self.buckets.retain(|id, _| stays(id));
+        self.batched.retain(|id, _| stays(id));
+        self.requests.retain(|id, _| stays(id));
+        self.repeats.retain(|id, _| stays(id));
+        self.rewrites.retain(|id, reads| {
+            reads.retain(|id, _| stays(id));
+            stays(id)
+        });
+        self.followed.retain(|id, reads| {
+            reads.links.retain(|id, _| stays(id));
+            stays(id)
+        });
+        self.copies.retain(|id, writes| {
+            writes.pairs.retain(|id, _| stays(id));
+            stays(id)
+        });
     }
 
     /// What it takes up, about.
