@@ -11,8 +11,8 @@ use cqlens_window::{CopiedWrites, PairRoom, PatternId, Sequences, Window, WriteP
 #[derive(Debug)]
 pub(super) struct CopyFinder {
     places: Places,
-    /// The writes that have values of another one, and how many.
-    common: Vec<(u32, usize)>,
+    /// The writes that have values of another one, once for each of them.
+    common: Vec<u32>,
     /// By age; the first one has the number `oldest`.
     writes: VecDeque<Write>,
     oldest: u32,
@@ -45,7 +45,7 @@ pub(super) struct NewWrite<'v> {
     pub(super) request: KeyedRequest,
     /// Stands for its table.
     pub(super) table: u64,
-    /// Hashes of its values, each once.
+    /// Hashes of its values, each once, in their order.
     pub(super) values: &'v [u64],
     pub(super) succeeded: bool,
 }
@@ -61,6 +61,9 @@ const MOST_WRITES: usize = 1 << 13;
 
 /// Copies of a write, by pattern.
 const MOST_COPIES: usize = 8;
+
+/// Values of a write that are compared: those with the lowest hashes, which are the same ones of a copy.
+const MOST_VALUES: usize = 64;
 
 /// Fewer values in common are the key of something else.
 const IN_COMMON: usize = 2;
@@ -89,23 +92,18 @@ impl CopyFinder {
 
     /// The latest write into another table that this one is the copy of.
     fn copied_by(&mut self, write: &NewWrite<'_>) -> Option<&mut Write> {
-        let common = &mut self.common;
-        common.clear();
-        for &value in write.values {
-            for place in self.places.of(value).filter(|place| place.read >= self.oldest) {
-                match common.iter_mut().find(|(number, _)| *number == place.read) {
-                    Some((_, times)) => *times += 1,
-                    None => common.push((place.read, 1)),
-                }
-            }
-        }
-        common.retain(|(_, times)| *times >= IN_COMMON);
-        common.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
         let (oldest, writes) = (self.oldest, &mut self.writes);
-        let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
-        let found = common.iter().find_map(|&(number, times)| {
-            let at = index(number)?;
-            writes.get(at)?.is_copied_by(write, times).then_some(at)
+        self.common.clear();
+        for &value in first_values(write) {
+            let waiting = self.places.of(value).filter(|place| place.read >= oldest);
+            self.common.extend(waiting.map(|place| place.read));
+        }
+        self.common
+            .sort_unstable_by_key(|number| std::cmp::Reverse(*number));
+        let common = self.common.chunk_by(|one, next| one == next);
+        let found = common.filter(|times| times.len() >= IN_COMMON).find_map(|times| {
+            let at = times.first()?.checked_sub(oldest)? as usize;
+            writes.get(at)?.is_copied_by(write, times.len()).then_some(at)
         });
         writes.get_mut(found?)
     }
@@ -117,7 +115,7 @@ impl CopyFinder {
             *self = Self::new();
             return;
         };
-        for &value in write.values {
+        for &value in first_values(write) {
             self.places.put(value, number, (0, 0), self.oldest);
         }
         self.writes.push_back(Write {
@@ -125,7 +123,7 @@ impl CopyFinder {
             table: write.table,
             at: write.request.at,
             answered_at: write.request.answered_at,
-            values: write.values.len(),
+            values: first_values(write).len(),
             succeeded: write.succeeded,
             copies: Vec::new(),
         });
@@ -158,6 +156,10 @@ impl CopyFinder {
     }
 }
 
+fn first_values<'v>(write: &NewWrite<'v>) -> &'v [u64] {
+    write.values.get(..MOST_VALUES).unwrap_or(write.values)
+}
+
 /// Whether so many values in common are most of those of two writes, of which each has so many.
 pub(super) fn is_most(common: usize, one: usize, other: usize) -> bool {
     common >= IN_COMMON && common * 4 >= one.min(other) * 3
@@ -167,7 +169,7 @@ impl Write {
     fn is_copied_by(&self, write: &NewWrite<'_>, common: usize) -> bool {
         self.table != write.table
             && self.pattern != write.request.pattern
-            && is_most(common, self.values, write.values.len())
+            && is_most(common, self.values, first_values(write).len())
             && write.request.at.saturating_sub(self.at) < WAITS
     }
 
@@ -215,5 +217,40 @@ impl Write {
             pair.concurrent += u64::from(copy.is_concurrent);
             pair.apart_us.record(copy.apart_us);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_write_is_compared_with_as_many_places_however_many_came_before() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        let mut copies = CopyFinder::new();
+        for number in 1..=10_000_u64 {
+            let at = number.cast_signed() * 10_000;
+            // Each is a statement of its own, and has its own values beside two that all have.
+            let own = (0..100).map(|value| (number * 100 + value).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut values: Vec<u64> = own.chain([7, 9]).collect();
+            values.sort_unstable();
+            let write = NewWrite {
+                request: KeyedRequest {
+                    pattern: PatternId(number),
+                    at,
+                    answered_at: at + 1_000,
+                },
+                table: number % 2,
+                values: &values,
+                succeeded: true,
+            };
+            let before = copies.places.compared;
+            copies.note(&write, true, &mut window);
+            // Once to find another write, once to be found.
+            assert_eq!(copies.places.compared - before, 2 * 8 * MOST_VALUES);
+            assert!(copies.common.len() <= 8 * 4, "{}", copies.common.len());
+        }
+        assert!(copies.writes.len() <= MOST_WRITES);
     }
 }

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::audit::HashKey;
 use controls::Controls;
-use cqlens_window::{PatternId, Window};
+use cqlens_window::{PairRoom, PatternId, Window};
 use putting::Putting;
 use source::{FollowingKeys, Source};
 
@@ -39,8 +39,9 @@ const MILLISECOND: Nanoseconds = 1_000_000;
 /// How long a source is remembered, and can be followed.
 const FOLLOWED_FOR: Nanoseconds = 5_000 * MILLISECOND;
 
-/// Sources that are remembered, whatever the times of a capture say.
-const MOST_SOURCES: usize = 1 << 15;
+/// Sources that are remembered for each 4,096 cells of a second: more than follow each other in [`FOLLOWED_FOR`], unless all of them
+/// have one cell.
+const MOST_SOURCES: usize = 1 << 13;
 
 /// Cells of one source that are remembered.
 const MOST_CELLS: usize = 4_096;
@@ -59,6 +60,7 @@ pub(super) struct FollowUpFinder {
     oldest: u32,
     /// Cells of a second, about.
     cells: usize,
+    room: PairRoom,
     pages: Pages,
     /// The values of a source that are kept as those of another execution.
     values: Vec<u64>,
@@ -111,6 +113,7 @@ impl FollowUpFinder {
             sources: VecDeque::new(),
             oldest: 1,
             cells,
+            room: PairRoom::default(),
             pages: Pages::new(),
             values: Vec::new(),
         }
@@ -402,12 +405,13 @@ impl FollowUpFinder {
 
     /// Counts the sources that nothing follows any more.
     fn forget_old(&mut self, now: Nanoseconds, window: &mut Window) {
+        let most = MOST_SOURCES * self.cells.div_ceil(MOST_CELLS);
         while let Some(source) = self.sources.front()
-            && (now.saturating_sub(source.answered_at) > FOLLOWED_FOR || self.sources.len() >= MOST_SOURCES)
+            && (now.saturating_sub(source.answered_at) > FOLLOWED_FOR || self.sources.len() >= most)
         {
             if let Some(source) = self.sources.pop_front() {
                 self.oldest += 1;
-                source.count(&mut window.sequences);
+                source.count(&mut window.sequences, &mut self.room);
             }
         }
     }
@@ -416,7 +420,7 @@ impl FollowUpFinder {
     pub(super) fn end(&mut self, window: &mut Window) {
         self.oldest += u32::try_from(self.sources.len()).unwrap_or(0);
         for source in self.sources.drain(..) {
-            source.count(&mut window.sequences);
+            source.count(&mut window.sequences, &mut self.room);
         }
     }
 

@@ -10,6 +10,9 @@ pub(super) struct Places {
     buckets: Vec<[Place; EACH]>,
     /// The logarithm of their number.
     bits: u32,
+    /// Places that a value was compared with so far.
+    #[cfg(test)]
+    pub(super) compared: usize,
 }
 
 /// What became of a value that was put in.
@@ -56,12 +59,16 @@ impl Places {
         Self {
             buckets: Vec::new(),
             bits,
+            #[cfg(test)]
+            compared: 0,
         }
     }
 
     fn bucket(&mut self, hash: u64) -> Option<&mut [Place; EACH]> {
         // Lossless: what is left has so few bits.
         let at = usize::try_from(hash >> (u64::BITS - self.bits)).ok()?;
+        #[cfg(test)]
+        (self.compared += EACH);
         self.buckets.get_mut(at)
     }
 

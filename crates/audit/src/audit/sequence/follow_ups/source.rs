@@ -4,7 +4,7 @@ use super::{FOLLOWED_FOR, KeyedRequest, Nanoseconds, ReadRows};
 use crate::audit::sequence::{
     NEXT_STEP, SOON, places::Place, recent_requests::Asker, result_columns::Columns,
 };
-use cqlens_window::{FollowedReads, PatternId, Sequences};
+use cqlens_window::{FollowedReads, PairRoom, PatternId, Sequences};
 
 /// Patterns among the follow-ups of one source that are counted each.
 const MOST_LINKS: usize = 16;
@@ -233,29 +233,29 @@ impl Source {
     }
 
     /// Counts the source, and what followed it, in a window.
-    pub(super) fn count(mut self, sequences: &mut Sequences) {
+    pub(super) fn count(mut self, sequences: &mut Sequences, room: &mut PairRoom) {
         let followed = &sequences.followed;
         if followed.len() >= Sequences::MOST && !followed.contains_key(&self.pattern) {
             return;
         }
+        if followed.is_empty() {
+            room.begin();
+        }
         let rows = self.rows;
         self.links.retain(|link| !link.is_a_choice(rows));
-        let is_full = !self.links.is_empty() && !self.has_room(sequences);
+        let is_followed = !self.links.is_empty();
+        // What is new and has no room is left out.
+        let known = followed.get(&self.pattern).map(|reads| &reads.links);
+        self.links.retain(|link| {
+            known.is_some_and(|links| links.contains_key(&link.pattern)) || room.takes(|| sequences.links())
+        });
         let reads = sequences.followed.entry(self.pattern).or_default();
         reads.reads += 1;
         reads.rows += self.rows;
         self.count_controls(reads);
-        if !self.links.is_empty() {
-            self.count_links(reads, is_full);
+        if is_followed {
+            self.count_links(reads);
         }
-    }
-
-    /// Whether there is room for what has followed it and nothing of its pattern before.
-    fn has_room(&self, sequences: &Sequences) -> bool {
-        let known = sequences.followed.get(&self.pattern).map(|reads| &reads.links);
-        let is_new = |link: &&FollowUps| known.is_none_or(|links| !links.contains_key(&link.pattern));
-        let new = self.links.iter().filter(is_new).count();
-        new == 0 || sequences.links() + new <= Sequences::MOST_LINKS
     }
 
     /// Counts what came by the values of another execution, for as many values as this one has.
@@ -272,15 +272,12 @@ impl Source {
         }
     }
 
-    /// Counts what followed the source, as far as there is room.
-    fn count_links(self, reads: &mut FollowedReads, is_full: bool) {
+    /// Counts what followed the source.
+    fn count_links(self, reads: &mut FollowedReads) {
         let operation = self.operates_until.saturating_sub(self.asked_at);
         let micros = u64::try_from(operation / 1_000).unwrap_or(0);
         reads.operation_us.record(micros);
         for follow_ups in self.links {
-            if is_full && !reads.links.contains_key(&follow_ups.pattern) {
-                continue;
-            }
             let elapsed = self.followed_until.saturating_sub(self.answered_at);
             // A program that has waited before it goes on asks for several keys in the time after that.
             let waited = match follow_ups.is_late && follow_ups.keys > 1 {

@@ -221,3 +221,32 @@ fn each_row_may_lead_to_several_tables() {
     // What has no bit of its own is the one that comes first.
     assert_eq!(keys, [3, 3, 3, 3, 3, 3, 3, 3]);
 }
+
+#[test]
+fn a_read_is_compared_with_as_many_places_however_many_came_before() {
+    let mut observed = Observed::new();
+    for number in 0..10_000_u32 {
+        let at = i64::from(number) / 10;
+        let before = observed.follow_ups.places.compared;
+        // A statement of its own, which asks for the rows of the one before it and of a row that all of them find.
+        let rows = [number + 1_000_001, 7];
+        observed.read(u64::from(number), number + 1_000_000, (at, at), &rows);
+        let compared = observed.follow_ups.places.compared - before;
+        assert!(compared <= 8 * 6, "{compared} for the {number}th");
+    }
+    let (sources, places) = (observed.follow_ups.sources.len(), 10_000);
+    assert!(sources <= MOST_SOURCES.min(places), "{sources}");
+    let links = observed.end().links();
+    assert_eq!(links, Sequences::MOST_LINKS);
+}
+
+#[test]
+fn a_list_is_compared_with_as_many_places_for_each_key() {
+    let mut observed = Observed::new();
+    let keys: Vec<u32> = (10..110).collect();
+    (0..100).for_each(|number| observed.list(1_000 + number, &keys));
+    let before = observed.follow_ups.places.compared;
+    observed.join(1_105, &keys);
+    let compared = observed.follow_ups.places.compared - before;
+    assert!(compared <= 8 * (3 * keys.len() + MOST_COMPARED), "{compared}");
+}
