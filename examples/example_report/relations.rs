@@ -46,7 +46,7 @@ fn follow(window: &mut Window, id: PatternId, (times, number): (u64, u64)) {
         .insert("order_id".to_owned(), [("order_id".to_owned(), rows)].into());
     window.sequences.requests.insert(id, looked_at);
     let reads = window.sequences.followed.entry(id).or_default();
-    reads.reads = looked_at;
+    (reads.reads, reads.passed_over) = (looked_at, times - looked_at);
     reads.rows = rows;
     reads.operation_us = operation;
     reads.links.insert(id_of(ORDER_BY_ID), link);

@@ -291,7 +291,7 @@ mod tests {
             Ok::<_, String>(command.observer.audit_options().sources)
         };
         assert_eq!(sources(&[]), Ok(SourceLimit::default()));
-        let of = |budget| sources(&["--sequence-budget", budget]);
+        let of = |budget: &str| sources(&[&format!("--sequence-budget={budget}")]);
         assert_eq!(of("on"), Ok(SourceLimit::default()));
         assert_eq!(
             [of("off"), of("0")],

@@ -80,9 +80,10 @@ pub(crate) fn wrong(
         let bad = found.iter().find(|found| {
             let is_of_clients = OF_CLIENTS.contains(&found.rule) && found.rule != finding.rule;
             // While statements go to the old table as well, they have its faults, and what else is wrong with it is
-            // another finding's; and tombstones come of how rows are deleted, whatever the table.
+            // another finding's; tombstones come of how rows are deleted, and a key without a row has none, whatever the table.
             let is_beside = beside.iter().any(|other| {
-                let is_same = other.table == found.table || is_of(other.rule, "tombstones");
+                let is_of_data = is_of(other.rule, "tombstones") || other.rule == "empty-read";
+                let is_same = other.table == found.table || is_of_data;
                 let is_others = other.rule != finding.rule || creates;
                 is_others && other.rule == found.rule && is_same
             });
