@@ -128,6 +128,7 @@ impl SequenceRecorder {
             sequences.pass_over(pattern, reads);
             window.coverage.reads_not_followed += reads;
         }
+        window.coverage.reads_not_followed += self.sources.take_passed_over_of_others();
     }
 
     /// Nothing more comes.
