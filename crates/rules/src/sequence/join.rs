@@ -67,6 +67,9 @@ const MOST_BY_CHANCE: f64 = 0.1;
 /// need not be among the sampled ones. By chance, as many would be.
 const MOST_BY_CONTROL: f64 = 0.25;
 
+/// As often as that, they are asked for as the values of the read itself.
+const AS_OFTEN_BY_CONTROL: f64 = 0.75;
+
 /// Of keys that come by chance half are in the order of the rows: where nearly all are, and so many or more were
 /// compared, they come from the rows, whichever other clients read the same.
 const IN_ORDER: (f64, u64) = (0.9, 40);
@@ -157,7 +160,7 @@ impl<'a> Step<'a> {
         let is_at_once = share(self.link.late, self.followed()) <= MOST_BY_CHANCE;
         let follows = |share: f64| of_rows >= share && self.followed_share() >= share;
         let least = found.threshold(&client_join::ABOUT, &OPERATIONS);
-        self.is_in_order()
+        self.is_in_order(least)
             || self.is_listed()
             || (follows(NEARLY_ALWAYS) && self.is_rare_before())
             || (follows(ALWAYS) && is_at_once)
@@ -171,9 +174,20 @@ impl<'a> Step<'a> {
 
     /// Whether the values of another execution are hardly asked for after this one; of so many at least.
     fn is_rare_by_control(&self, least: f64) -> bool {
+        self.reads.controlled as f64 >= least && self.by_control() <= MOST_BY_CONTROL
+    }
+
+    /// Whether they are asked for as its own ones are: who walks through all rows of a table, in the order of their keys, asks
+    /// for those of a read in the order of its rows.
+    fn is_common_by_control(&self, least: f64) -> bool {
+        self.reads.controlled as f64 >= least && self.by_control() >= AS_OFTEN_BY_CONTROL
+    }
+
+    /// How often the values of another execution are asked for, of as many of its own.
+    fn by_control(&self) -> f64 {
         let controlled = share(self.reads.controlled, self.reads.reads).min(1.0);
         let expected = self.link.keys.total() as f64 * controlled;
-        self.reads.controlled as f64 >= least && self.link.by_control as f64 <= MOST_BY_CONTROL * expected
+        self.link.by_control as f64 / expected
     }
 
     /// Whether most requests are lists, of which nearly all keys come from the rows: single values meet by chance, whole lists
@@ -195,10 +209,11 @@ impl<'a> Step<'a> {
         }
     }
 
-    fn is_in_order(&self) -> bool {
+    fn is_in_order(&self, least: f64) -> bool {
         let (in_order, compared) = IN_ORDER;
         let link = self.link;
-        link.compared >= compared && share(link.in_order, link.compared) >= in_order
+        let is_in_order = link.compared >= compared && share(link.in_order, link.compared) >= in_order;
+        is_in_order && !self.is_common_by_control(least)
     }
 
     fn followed_share(&self) -> f64 {
@@ -275,11 +290,12 @@ impl<'a> Step<'a> {
     /// How its requests are sent.
     pub(super) fn sent(&self) -> Sent {
         let requests = self.link.requests;
+        // Beside the first one of each operation, which waits for the read.
+        let later = requests.saturating_sub(self.followed());
+        let has_several = later * 2 > self.followed();
         if self.link.lists * 2 > requests {
             Sent::InOneRequest
-        } else if self.link.overlapping * 2 > requests.saturating_sub(self.followed())
-            && self.link.overlapping > 0
-        {
+        } else if has_several && self.link.overlapping * 2 > later {
             Sent::AtTheSameTime
         } else {
             Sent::OneAfterTheOther

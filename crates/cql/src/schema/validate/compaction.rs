@@ -1,10 +1,10 @@
 //! The property `compaction` (`CompactionParams`, the strategies' `validateOptions`).
 
-use super::{Result, is_of_a_jar, refused};
+use super::{Validated, is_of_a_jar, refused};
 use crate::syntax::ast::{Literal, Property};
 
 /// One of a map's.
-pub(super) type Entry<'text> = (Literal<'text>, Literal<'text>);
+pub(super) type SubOption<'text> = (Literal<'text>, Literal<'text>);
 
 /// What every strategy has.
 const OF_ALL: &[&str] = &[
@@ -68,7 +68,7 @@ const BOOLEANS: &[&str] = &[
     "unsafe_aggressive_sstable_expiration",
 ];
 
-pub(super) fn check(option: &Property<'_>, entries: &[Entry<'_>]) -> Result {
+pub(super) fn check(option: &Property<'_>, entries: &[SubOption<'_>]) -> Validated {
     let class = entries.iter().find(|(key, _)| key.decoded() == "class");
     let Some((_, class)) = class else {
         return Err(refused(
@@ -113,7 +113,7 @@ pub(super) fn check(option: &Property<'_>, entries: &[Entry<'_>]) -> Result {
     check_scaling(entries)
 }
 
-fn check_value(name: &str, value: &Literal<'_>) -> Result {
+fn check_value(name: &str, value: &Literal<'_>) -> Validated {
     let text = value.decoded();
     let (integer, number) = (text.parse::<i64>(), text.parse::<f64>());
     let is_word = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(&text));
@@ -167,7 +167,7 @@ fn check_value(name: &str, value: &Literal<'_>) -> Result {
 }
 
 /// `CompactionParams.validate`: at least two, and the upper end not below the lower one.
-fn check_thresholds(entries: &[Entry<'_>]) -> Result {
+fn check_thresholds(entries: &[SubOption<'_>]) -> Validated {
     let [min, max] = [("min_threshold", 4.0), ("max_threshold", 32.0)]
         .map(|(name, default)| number(entries, name, default));
     let message = match (min.1, max.1) {
@@ -190,7 +190,7 @@ fn check_thresholds(entries: &[Entry<'_>]) -> Result {
     ))
 }
 
-fn check_buckets(entries: &[Entry<'_>]) -> Result {
+fn check_buckets(entries: &[SubOption<'_>]) -> Validated {
     let [low, high] =
         [("bucket_low", 0.5), ("bucket_high", 1.5)].map(|(name, default)| number(entries, name, default));
     match low.0.or(high.0) {
@@ -207,7 +207,7 @@ fn check_buckets(entries: &[Entry<'_>]) -> Result {
 
 /// A sub-option's number, and where it stands if it is not the default.
 fn number<'e, 'text>(
-    entries: &'e [Entry<'text>],
+    entries: &'e [SubOption<'text>],
     name: &str,
     default: f64,
 ) -> (Option<&'e Literal<'text>>, f64) {
@@ -219,7 +219,7 @@ fn number<'e, 'text>(
 }
 
 /// `UnifiedCompactionStrategy`: `T4, L10, N, -2` for the levels.
-fn check_scaling(entries: &[Entry<'_>]) -> Result {
+fn check_scaling(entries: &[SubOption<'_>]) -> Validated {
     let scaling = entries
         .iter()
         .find(|(key, _)| key.decoded() == "scaling_parameters");

@@ -1,7 +1,7 @@
 //! The property `compression` (`CompressionParams`).
 
-use super::compaction::Entry;
-use super::{Result, is_of_a_jar, refused};
+use super::compaction::SubOption;
+use super::{Validated, is_of_a_jar, refused};
 use crate::ServerVersion;
 use crate::syntax::ast::{Literal, Property};
 
@@ -12,7 +12,7 @@ const OF_OLD: &[&str] = &["sstable_compression", "chunk_length_kb", "crc_check_c
 /// `ZstdCompressor.FAST_COMPRESSION_LEVEL` to `BEST_COMPRESSION_LEVEL`
 const ZSTD_LEVELS: std::ops::RangeInclusive<i64> = -131_072..=22;
 
-pub(super) fn check(option: &Property<'_>, entries: &[Entry<'_>], version: ServerVersion) -> Result {
+pub(super) fn check(option: &Property<'_>, entries: &[SubOption<'_>], version: ServerVersion) -> Validated {
     let find = |name: &str| {
         entries
             .iter()
@@ -66,7 +66,7 @@ pub(super) fn check(option: &Property<'_>, entries: &[Entry<'_>], version: Serve
     Ok(())
 }
 
-fn check_value(name: &str, value: &Literal<'_>) -> Result {
+fn check_value(name: &str, value: &Literal<'_>) -> Validated {
     let text = value.decoded();
     let number = text.parse::<i64>();
     let message = match name {

@@ -1,12 +1,12 @@
 //! `DROP`: what is still needed stays (`DropTableStatement`, `DropTypeStatement`, `DropViewStatement`).
 
-use super::{Result, refused};
+use super::{Validated, refused};
 use crate::schema::model::Schema;
 use crate::schema::system::is_system;
 use crate::syntax::ast::{Drop, Dropped};
 
 impl Schema {
-    pub(super) fn validate_drop(&self, drop: &Drop<'_>, current: Option<&str>) -> Result {
+    pub(super) fn validate_drop(&self, drop: &Drop<'_>, current: Option<&str>) -> Validated {
         let name = &drop.name.name;
         let keyspace = match drop.dropped {
             Dropped::Keyspace => Some(name.as_str()),

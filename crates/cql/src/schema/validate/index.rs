@@ -2,16 +2,15 @@
 
 use super::properties::unknown;
 use super::type_name::has_duration;
-use super::{Result, is_of_a_jar, is_plain, refused, repeated};
+use super::{Validated, is_of_a_jar, is_plain, refused, repeated};
 use crate::schema::data_type::DataType;
-use crate::schema::error::SchemaError;
 use crate::schema::model::{Column, ColumnKind, Index, IndexClass, Keyspace, Schema, Table};
 use crate::syntax::ast::{
     CreateIndex, IndexTargetDefinition, IndexTargetKind, Literal, NativeType, PropertyValue,
 };
 
 impl Schema {
-    pub(super) fn validate_new_index(&self, create: &CreateIndex<'_>, current: Option<&str>) -> Result {
+    pub(super) fn validate_new_index(&self, create: &CreateIndex<'_>, current: Option<&str>) -> Validated {
         let Some(keyspace) = self.known_keyspace(&create.table, current) else {
             return Ok(());
         };
@@ -90,7 +89,7 @@ impl NewIndex<'_, '_> {
         })
     }
 
-    fn check_table(&self) -> Result {
+    fn check_table(&self) -> Validated {
         let message = match self.table {
             table if table.is_counter() => "Secondary indexes on counter tables aren't supported",
             table if table.view.is_some() => "Secondary indexes on materialized views aren't supported",
@@ -99,7 +98,7 @@ impl NewIndex<'_, '_> {
         Err(refused(self.create.table.name.span, message))
     }
 
-    fn check_form(&self) -> Result {
+    fn check_form(&self) -> Validated {
         let create = self.create;
         if let Some(name) = create.name.as_ref().filter(|name| !is_plain(name.as_str())) {
             return Err(refused(name.span, format!("Illegal index name {name}")));
@@ -161,7 +160,7 @@ impl NewIndex<'_, '_> {
         }
     }
 
-    fn check_target(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Result {
+    fn check_target(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Validated {
         use IndexTargetKind::{Entries, Full, Keys, Simple, Values};
         let (name, data_type) = (&target.column, &column.data_type);
         let is_collection = data_type.is_collection();
@@ -214,7 +213,7 @@ impl NewIndex<'_, '_> {
         Err(refused(name.span, message))
     }
 
-    fn check_class(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Result {
+    fn check_class(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Validated {
         match self.class {
             IndexClass::Sai => self.check_sai(target, column),
             IndexClass::Sasi => self.check_sasi(target, column),
@@ -222,7 +221,7 @@ impl NewIndex<'_, '_> {
         }
     }
 
-    fn check_sai(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Result {
+    fn check_sai(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Validated {
         if let DataType::Vector(element, _) = &column.data_type
             && **element != DataType::Native(NativeType::Float)
         {
@@ -244,7 +243,7 @@ impl NewIndex<'_, '_> {
             .try_for_each(|(key, value)| check_sai_option(key, value, column))
     }
 
-    fn check_sasi(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Result {
+    fn check_sasi(&self, target: &IndexTargetDefinition<'_>, column: &Column) -> Validated {
         if column.kind == ColumnKind::PartitionKey {
             return Err(refused(
                 target.column.span,
@@ -296,11 +295,7 @@ impl NewIndex<'_, '_> {
 }
 
 /// `StorageAttachedIndex.VALID_OPTIONS`
-fn check_sai_option(
-    key: &Literal<'_>,
-    value: &Literal<'_>,
-    column: &Column,
-) -> std::result::Result<(), SchemaError> {
+fn check_sai_option(key: &Literal<'_>, value: &Literal<'_>, column: &Column) -> Validated {
     use NativeType::{Ascii, Text, Varchar};
     let (name, text) = (key.decoded(), value.decoded());
     let is_text = matches!(column.data_type, DataType::Native(Ascii | Text | Varchar));

@@ -1,6 +1,6 @@
 //! `CREATE` and `ALTER KEYSPACE` (`KeyspaceAttributes`, `AbstractReplicationStrategy`).
 
-use super::{Result, is_of_a_jar, is_plain, properties, refused};
+use super::{Validated, is_of_a_jar, is_plain, properties, refused};
 use crate::ServerVersion;
 use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, Literal, Property, PropertyValue};
 
@@ -10,7 +10,7 @@ const OF_THE_NODE: [&str; 2] = ["system", "system_schema"];
 /// `SchemaConstants.NAME_LENGTH`
 const LONGEST_NAME: usize = 48;
 
-pub(super) fn create(create: &CreateKeyspace<'_>, version: ServerVersion) -> Result {
+pub(super) fn create(create: &CreateKeyspace<'_>, version: ServerVersion) -> Validated {
     let name = create.name.as_str();
     if OF_THE_NODE.contains(&name) {
         return Err(refused(
@@ -49,7 +49,7 @@ pub(super) fn create(create: &CreateKeyspace<'_>, version: ServerVersion) -> Res
     }
 }
 
-pub(super) fn alter(alter: &AlterKeyspace<'_>, version: ServerVersion) -> Result {
+pub(super) fn alter(alter: &AlterKeyspace<'_>, version: ServerVersion) -> Validated {
     let name = alter.name.as_str();
     if OF_THE_NODE.contains(&name) {
         return Err(refused(
@@ -60,7 +60,7 @@ pub(super) fn alter(alter: &AlterKeyspace<'_>, version: ServerVersion) -> Result
     options(&alter.options, version)
 }
 
-fn options(options: &[Property<'_>], version: ServerVersion) -> Result {
+fn options(options: &[Property<'_>], version: ServerVersion) -> Validated {
     for option in options {
         match option.name.as_str() {
             "replication" => check_replication(option)?,
@@ -72,7 +72,7 @@ fn options(options: &[Property<'_>], version: ServerVersion) -> Result {
     Ok(())
 }
 
-fn check_replication(option: &Property<'_>) -> Result {
+fn check_replication(option: &Property<'_>) -> Validated {
     let PropertyValue::Map(entries) = &option.value else {
         return Err(properties::no_map(option));
     };
@@ -116,7 +116,7 @@ fn check_replication(option: &Property<'_>) -> Result {
 }
 
 /// A number of replicas; with `3/1` one of three is transient.
-fn check_factor(factor: &Literal<'_>) -> Result {
+fn check_factor(factor: &Literal<'_>) -> Validated {
     let text = factor.decoded();
     let (replicas, transient) = text.split_once('/').unwrap_or((&text, "0"));
     match (replicas.trim().parse::<i32>(), transient.trim().parse::<i32>()) {

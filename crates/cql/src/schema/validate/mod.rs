@@ -24,7 +24,7 @@ use super::model::{Keyspace, Schema};
 
 pub use properties::table_properties;
 
-type Result<T = ()> = std::result::Result<T, SchemaError>;
+type Validated<T = ()> = Result<T, SchemaError>;
 
 impl Schema {
     /// Refuses a definition that a server of that version would refuse; names without a keyspace are `current`'s.
@@ -38,7 +38,7 @@ impl Schema {
         statement: &Statement<'_>,
         current: Option<&str>,
         version: ServerVersion,
-    ) -> Result {
+    ) -> Validated {
         match &statement.body {
             Body::CreateKeyspace(create) => keyspace::create(create, version),
             Body::AlterKeyspace(alter) => keyspace::alter(alter, version),

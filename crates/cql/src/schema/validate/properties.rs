@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Result, compaction, compression, refused};
+use super::{Validated, compaction, compression, refused};
 use crate::ServerVersion;
 use crate::schema::error::{SchemaError, SchemaErrorKind};
 use crate::syntax::Span;
@@ -80,7 +80,7 @@ const MIN_FP_CHANCE: f64 = 6.71e-5;
 const INDEX_INTERVALS: [f64; 2] = [128.0, 2048.0];
 
 /// Refuses properties that a table cannot have.
-pub(super) fn of_table(options: &[Property<'_>], version: ServerVersion) -> Result {
+pub(super) fn of_table(options: &[Property<'_>], version: ServerVersion) -> Validated {
     for option in options {
         let name = option.name.as_str();
         let known = PROPERTIES
@@ -116,7 +116,7 @@ pub(super) fn unknown(option: &Property<'_>) -> SchemaError {
     }
 }
 
-fn check(option: &Property<'_>, takes: Takes, version: ServerVersion) -> Result {
+fn check(option: &Property<'_>, takes: Takes, version: ServerVersion) -> Validated {
     let name = option.name.as_str();
     match takes {
         Takes::Anything => Ok(()),
@@ -163,7 +163,7 @@ fn check(option: &Property<'_>, takes: Takes, version: ServerVersion) -> Result 
 }
 
 /// The value of a property that is no map.
-fn text<'o>(option: &'o Property<'_>) -> Result<Cow<'o, str>> {
+fn text<'o>(option: &'o Property<'_>) -> Validated<Cow<'o, str>> {
     match &option.value {
         PropertyValue::Literal(literal) => Ok(literal.decoded()),
         PropertyValue::Word(word) => Ok(Cow::Borrowed(word.as_str())),
@@ -187,7 +187,7 @@ pub(super) fn no_map(option: &Property<'_>) -> SchemaError {
     )
 }
 
-pub(super) fn check_boolean(option: &Property<'_>) -> Result {
+pub(super) fn check_boolean(option: &Property<'_>) -> Validated {
     let text = text(option)?;
     let words = ["true", "1", "yes", "false", "0", "no"];
     match words.iter().any(|word| word.eq_ignore_ascii_case(&text)) {
@@ -203,7 +203,7 @@ pub(super) fn check_boolean(option: &Property<'_>) -> Result {
     }
 }
 
-fn check_integer(option: &Property<'_>, least: i32) -> Result {
+fn check_integer(option: &Property<'_>, least: i32) -> Validated {
     let (name, text) = (&option.name, text(option)?);
     let message = match text.parse::<i32>() {
         Err(_) => format!("Invalid integer value {text} for '{name}'"),
@@ -219,7 +219,7 @@ fn check_integer(option: &Property<'_>, least: i32) -> Result {
 }
 
 /// A probability; one of false positives cannot be as low as one likes.
-fn check_share(option: &Property<'_>) -> Result {
+fn check_share(option: &Property<'_>) -> Validated {
     let (name, text) = (&option.name, text(option)?);
     let is_of_filter = name.as_str() == "bloom_filter_fp_chance";
     let message = match text.parse::<f64>() {
@@ -279,7 +279,7 @@ fn delay(text: &str) -> Option<Delay> {
 }
 
 /// `CachingParams.fromMap`
-fn check_caching(entries: &[compaction::Entry<'_>]) -> Result {
+fn check_caching(entries: &[compaction::SubOption<'_>]) -> Validated {
     for (key, value) in entries {
         let text = value.decoded();
         let is_all_or_none = ["all", "none"]

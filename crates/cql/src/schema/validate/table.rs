@@ -1,7 +1,7 @@
 //! `CREATE` and `ALTER TABLE` (`CreateTableStatement`, `AlterTableStatement`).
 
 use super::type_name::{check, check_key};
-use super::{Result, is_plain, properties, refused, repeated};
+use super::{Validated, is_plain, properties, refused, repeated};
 use crate::ServerVersion;
 use crate::schema::data_type::DataType;
 use crate::schema::model::{Column, ColumnKind, Keyspace, Schema, Table};
@@ -19,7 +19,7 @@ impl Schema {
         create: &CreateTable<'_>,
         current: Option<&str>,
         version: ServerVersion,
-    ) -> Result {
+    ) -> Validated {
         check_owner(&create.table, current)?;
         check_name(&create.table.name)?;
         properties::of_table(&create.options, version)?;
@@ -51,7 +51,7 @@ impl Schema {
         alter: &AlterTable<'_>,
         current: Option<&str>,
         version: ServerVersion,
-    ) -> Result {
+    ) -> Validated {
         check_owner(&alter.table, current)?;
         let Some(keyspace) = self.known_keyspace(&alter.table, current) else {
             return Ok(());
@@ -91,7 +91,7 @@ impl Schema {
 }
 
 /// Refuses to change what the server keeps for itself.
-fn check_owner(table: &QualifiedName<'_>, current: Option<&str>) -> Result {
+fn check_owner(table: &QualifiedName<'_>, current: Option<&str>) -> Validated {
     match table.keyspace_or(current) {
         Some(keyspace) if is_system(keyspace) => Err(refused(
             table.span(),
@@ -101,7 +101,7 @@ fn check_owner(table: &QualifiedName<'_>, current: Option<&str>) -> Result {
     }
 }
 
-pub(super) fn check_name(name: &Name<'_>) -> Result {
+pub(super) fn check_name(name: &Name<'_>) -> Validated {
     let text = name.as_str();
     if !is_plain(text) {
         return Err(refused(
@@ -127,7 +127,7 @@ fn is_counter(column: &ColumnDefinition<'_>) -> bool {
     DataType::of(&column.type_name).is_counter()
 }
 
-fn check_primary_key(create: &CreateTable<'_>, keyspace: &Keyspace) -> Result {
+fn check_primary_key(create: &CreateTable<'_>, keyspace: &Keyspace) -> Validated {
     let table = create.table.name.as_str();
     let key = || create.partition_key.iter().chain(&create.clustering);
     if let Some(name) = repeated(key()) {
@@ -160,7 +160,7 @@ fn check_primary_key(create: &CreateTable<'_>, keyspace: &Keyspace) -> Result {
 }
 
 /// Columns beside the key: all counters or none, and static ones only where partitions have rows.
-fn check_columns(create: &CreateTable<'_>) -> Result {
+fn check_columns(create: &CreateTable<'_>) -> Validated {
     let in_key = |column: &ColumnDefinition<'_>| {
         let mut key = create.partition_key.iter().chain(&create.clustering);
         key.any(|name| name.text == column.name.text)
@@ -183,7 +183,7 @@ const STATIC_WITHOUT_ROWS: &str =
     "Static columns are only useful (and thus allowed) if the table has at least one clustering column";
 
 /// `CLUSTERING ORDER BY` names the first clustering columns, in their order.
-fn check_order(clustering: &[Name<'_>], order: &[(Name<'_>, Direction)]) -> Result {
+fn check_order(clustering: &[Name<'_>], order: &[(Name<'_>, Direction)]) -> Validated {
     for (index, (name, _)) in order.iter().enumerate() {
         let message = match clustering.iter().position(|column| column.text == name.text) {
             Some(position) if position == index => continue,
@@ -205,7 +205,7 @@ fn check_order(clustering: &[Name<'_>], order: &[(Name<'_>, Direction)]) -> Resu
     Ok(())
 }
 
-fn check_compact(create: &CreateTable<'_>) -> Result {
+fn check_compact(create: &CreateTable<'_>) -> Validated {
     if let Some(column) = create.columns.iter().find(|column| column.is_static) {
         return Err(refused(
             column.name.span,
@@ -230,7 +230,7 @@ fn check_compact(create: &CreateTable<'_>) -> Result {
 }
 
 /// Counters never expire.
-fn check_counter_options(options: &[Property<'_>]) -> Result {
+fn check_counter_options(options: &[Property<'_>]) -> Validated {
     match properties::number_of(options, "default_time_to_live") {
         Some((place, seconds)) if seconds > 0.0 => Err(refused(
             place,
@@ -247,7 +247,7 @@ struct Altered<'s> {
 }
 
 impl Altered<'_> {
-    fn add(&self, columns: &[ColumnDefinition<'_>], if_not_exists: bool) -> Result {
+    fn add(&self, columns: &[ColumnDefinition<'_>], if_not_exists: bool) -> Validated {
         if self.table.compact_storage {
             return Err(refused(
                 columns
@@ -274,7 +274,7 @@ impl Altered<'_> {
             .try_for_each(|column| self.add_one(column))
     }
 
-    fn add_one(&self, column: &ColumnDefinition<'_>) -> Result {
+    fn add_one(&self, column: &ColumnDefinition<'_>) -> Validated {
         let (name, place) = (column.name.as_str(), column.name.span);
         let data_type = DataType::of(&column.type_name);
         if column.is_static && self.table.clustering().is_empty() {
@@ -302,7 +302,7 @@ impl Altered<'_> {
     }
 
     /// A column that was dropped comes back only as what it was: its old values may still be there.
-    fn add_again(&self, column: &ColumnDefinition<'_>, data_type: &DataType, dropped: &Column) -> Result {
+    fn add_again(&self, column: &ColumnDefinition<'_>, data_type: &DataType, dropped: &Column) -> Validated {
         let (name, place) = (&column.name, column.name.span);
         let kind = |is_static| if is_static { "STATIC" } else { "REGULAR" };
         let was_static = dropped.kind == ColumnKind::Static;
@@ -329,7 +329,7 @@ impl Altered<'_> {
         Ok(())
     }
 
-    fn drop(&self, name: &Name<'_>) -> Result {
+    fn drop(&self, name: &Name<'_>) -> Validated {
         let Some(column) = self.table.column(name.as_str()) else {
             return Ok(());
         };
@@ -358,7 +358,7 @@ impl Altered<'_> {
         Ok(())
     }
 
-    fn rename(&self, from: &Name<'_>, to: &Name<'_>) -> Result {
+    fn rename(&self, from: &Name<'_>, to: &Name<'_>) -> Validated {
         let Some(column) = self.table.column(from.as_str()) else {
             return Ok(());
         };
@@ -387,7 +387,7 @@ impl Altered<'_> {
         Ok(())
     }
 
-    fn set(&self, options: &[Property<'_>]) -> Result {
+    fn set(&self, options: &[Property<'_>]) -> Validated {
         if let Some(id) = options.iter().find(|option| option.name.as_str() == "id") {
             return Err(refused(id.name.span, "Cannot alter table id."));
         }

@@ -1,6 +1,6 @@
 //! Which types may stand where (`CQL3Type.Raw`).
 
-use super::{Result, refused};
+use super::{Validated, refused};
 use crate::schema::data_type::DataType;
 use crate::schema::error::{SchemaError, SchemaErrorKind};
 use crate::schema::model::Keyspace;
@@ -8,7 +8,7 @@ use crate::syntax::Span;
 use crate::syntax::ast::{NativeType, TypeName};
 
 /// Refuses a type that no column of the keyspace can have; `place` is the column, the type has no place of its own.
-pub(super) fn check(type_name: &TypeName<'_>, place: Span, keyspace: &Keyspace) -> Result {
+pub(super) fn check(type_name: &TypeName<'_>, place: Span, keyspace: &Keyspace) -> Validated {
     Place {
         span: place,
         keyspace,
@@ -38,7 +38,7 @@ struct Place<'k> {
 }
 
 impl Place<'_> {
-    fn check(&self, type_name: &TypeName<'_>, is_frozen: bool) -> Result {
+    fn check(&self, type_name: &TypeName<'_>, is_frozen: bool) -> Validated {
         match type_name {
             TypeName::Native(_) | TypeName::Custom(_) => Ok(()),
             TypeName::List(element) | TypeName::Set(element) => {
@@ -80,7 +80,7 @@ impl Place<'_> {
         key: Option<&TypeName<'_>>,
         value: &TypeName<'_>,
         is_frozen: bool,
-    ) -> Result {
+    ) -> Validated {
         let written = || {
             let data_type = DataType::of(whole);
             match is_frozen {
@@ -121,7 +121,7 @@ impl Place<'_> {
 }
 
 /// Refuses a type that no column of a primary key can have (`CreateTableStatement.validatePrimaryKeyColumn` and its like).
-pub(super) fn check_key(name: &str, data_type: &DataType, place: Span, keyspace: &Keyspace) -> Result {
+pub(super) fn check_key(name: &str, data_type: &DataType, place: Span, keyspace: &Keyspace) -> Validated {
     let not_supported = |what: &str| {
         refused(
             place,

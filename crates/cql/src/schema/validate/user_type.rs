@@ -1,13 +1,13 @@
 //! `CREATE` and `ALTER TYPE` (`CreateTypeStatement`, `AlterTypeStatement`).
 
 use super::type_name::check;
-use super::{Result, refused, repeated};
+use super::{Validated, refused, repeated};
 use crate::schema::data_type::DataType;
 use crate::schema::model::{Keyspace, Schema};
 use crate::syntax::ast::{AlterType, CreateType, Name, NativeType, TypeChange, TypeName};
 
 impl Schema {
-    pub(super) fn validate_new_type(&self, create: &CreateType<'_>, current: Option<&str>) -> Result {
+    pub(super) fn validate_new_type(&self, create: &CreateType<'_>, current: Option<&str>) -> Validated {
         let name = create.name.name.as_str();
         let keyspace = self.known_keyspace(&create.name, current);
         if create.if_not_exists && keyspace.is_some_and(|keyspace| keyspace.types.contains_key(name)) {
@@ -28,7 +28,7 @@ impl Schema {
             .try_for_each(|(field, type_name)| check_field(field, type_name, keyspace))
     }
 
-    pub(super) fn validate_altered_type(&self, alter: &AlterType<'_>, current: Option<&str>) -> Result {
+    pub(super) fn validate_altered_type(&self, alter: &AlterType<'_>, current: Option<&str>) -> Validated {
         let Some(keyspace) = self.known_keyspace(&alter.name, current) else {
             return Ok(());
         };
@@ -71,7 +71,7 @@ impl Schema {
     }
 }
 
-fn check_field(field: &Name<'_>, type_name: &TypeName<'_>, keyspace: &Keyspace) -> Result {
+fn check_field(field: &Name<'_>, type_name: &TypeName<'_>, keyspace: &Keyspace) -> Validated {
     match type_name {
         TypeName::Native(NativeType::Counter) => {
             Err(refused(field.span, "A user type cannot contain counters"))
@@ -82,7 +82,7 @@ fn check_field(field: &Name<'_>, type_name: &TypeName<'_>, keyspace: &Keyspace) 
 }
 
 /// A type does not contain itself.
-fn check_circle(name: &str, field: &Name<'_>, type_name: &TypeName<'_>, keyspace: &Keyspace) -> Result {
+fn check_circle(name: &str, field: &Name<'_>, type_name: &TypeName<'_>, keyspace: &Keyspace) -> Validated {
     let data_type = DataType::of(type_name);
     match mentions(&data_type, name, keyspace, keyspace.types.len()) {
         true => Err(refused(
@@ -119,7 +119,7 @@ fn check_partition_keys(
     field: &Name<'_>,
     type_name: &TypeName<'_>,
     keyspace: &Keyspace,
-) -> Result {
+) -> Validated {
     let is_in_key = |table: &&crate::schema::model::Table| {
         let mut key = table.partition_key().iter();
         key.any(|column| mentions(&column.data_type, name, keyspace, keyspace.types.len()))

@@ -2,7 +2,7 @@
 
 use super::table::check_name;
 use super::type_name::check_key;
-use super::{Result, properties, refused, repeated};
+use super::{Validated, properties, refused, repeated};
 use crate::ServerVersion;
 use crate::schema::error::SchemaError;
 use crate::schema::model::{Column, ColumnKind, Keyspace, Schema, Table};
@@ -16,7 +16,7 @@ impl Schema {
         create: &CreateView<'_>,
         current: Option<&str>,
         version: ServerVersion,
-    ) -> Result {
+    ) -> Validated {
         check_name(&create.view.name)?;
         let name = create.view.name.as_str();
         let keyspaces = [&create.view, &create.base].map(|name| name.keyspace_or(current));
@@ -59,7 +59,7 @@ impl Schema {
         alter: &AlterView<'_>,
         current: Option<&str>,
         version: ServerVersion,
-    ) -> Result {
+    ) -> Validated {
         let keyspace = self.known_keyspace(&alter.view, current);
         let view = keyspace.and_then(|keyspace| keyspace.tables.get(alter.view.name.as_str()));
         match view {
@@ -76,7 +76,7 @@ impl Schema {
     }
 }
 
-fn check_change(changed: &[Property<'_>], version: ServerVersion) -> Result {
+fn check_change(changed: &[Property<'_>], version: ServerVersion) -> Validated {
     options(changed, version)?;
     if let Some(id) = changed.iter().find(|option| option.name.as_str() == "id") {
         return Err(refused(id.name.span, "Cannot alter table id."));
@@ -92,7 +92,7 @@ fn check_change(changed: &[Property<'_>], version: ServerVersion) -> Result {
 }
 
 /// Rows of views expire with those of their table.
-fn options(options: &[Property<'_>], version: ServerVersion) -> Result {
+fn options(options: &[Property<'_>], version: ServerVersion) -> Validated {
     properties::of_table(options, version)?;
     if let Some((place, seconds)) = properties::number_of(options, "default_time_to_live")
         && seconds > 0.0
@@ -119,7 +119,7 @@ impl<'a, 'text> NewView<'a, 'text> {
     }
 
     /// Columns by their names, none of them static.
-    fn check_selection(&self) -> Result {
+    fn check_selection(&self) -> Validated {
         let view = self.create.view.name.as_str();
         let no_static = |name: &str, place| {
             refused(
@@ -161,7 +161,7 @@ impl<'a, 'text> NewView<'a, 'text> {
     }
 
     /// `CLUSTERING ORDER BY` names all clustering columns, in their order.
-    fn check_order(&self) -> Result {
+    fn check_order(&self) -> Validated {
         let CreateView {
             clustering,
             clustering_order: order,
@@ -177,7 +177,7 @@ impl<'a, 'text> NewView<'a, 'text> {
         }
     }
 
-    fn selected<'s>(&self, selector: &'s Selector<'text>) -> Result<&'s Name<'text>> {
+    fn selected<'s>(&self, selector: &'s Selector<'text>) -> Validated<&'s Name<'text>> {
         match (&selector.term, &selector.alias) {
             (Term::Column(name), None) => Ok(name),
             (_, Some(alias)) => Err(refused(
@@ -192,7 +192,7 @@ impl<'a, 'text> NewView<'a, 'text> {
     }
 
     /// All columns of the table's key, and one more at most.
-    fn check_primary_key(&self) -> Result {
+    fn check_primary_key(&self) -> Validated {
         let view = self.create.view.name.as_str();
         if let Some(name) = repeated(self.key()) {
             return Err(refused(
@@ -257,7 +257,7 @@ impl<'a, 'text> NewView<'a, 'text> {
     }
 
     /// Every column of the key is restricted, the others only to be there.
-    fn check_where(&self) -> Result {
+    fn check_where(&self) -> Validated {
         let relations = &self.create.where_clause.relations;
         if let Some(relation) = relations
             .iter()
