@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_client::{Client, ClientError, ClientOptions, Run, RunOptions};
 use cqlens_cql::schema::{Schema, SchemaErrorKind};
 use cqlens_cql::syntax::ast::Body;
 use cqlens_cql::{ServerVersion, syntax};
@@ -82,6 +82,30 @@ async fn definitions_are_refused_as_the_server_refuses_them() {
     assert!(accepted * 20 > changed && refused * 3 > changed);
     assert!(disagreements.len() * 200 <= changed, "see above");
     server.drop_keyspaces().await;
+}
+
+#[tokio::test]
+async fn statements_are_refused_as_the_server_refuses_them() {
+    const SCHEMA: &str = include_str!("../../crates/cql/tests/statements/schema.cql");
+    let accepted = include_str!("../../crates/cql/tests/statements/accepted.cql");
+    let refused = include_str!("../../crates/cql/tests/statements/refused.cql");
+    let Some(node) = node() else { return };
+    let mut client = Client::connect(node.address(), &ClientOptions::default()).await.unwrap();
+    client.query("DROP KEYSPACE IF EXISTS validated").await.unwrap();
+    client.script(&SCHEMA.replace("shop", "validated")).await.unwrap();
+    // As drivers do: some is refused only where results come in pages.
+    let paged = RunOptions {
+        page_size: Some(5_000),
+        ..RunOptions::default()
+    };
+    for (file, is_refused) in [(accepted, false), (refused, true)] {
+        for text in file.lines().filter(|line| !line.starts_with("--")) {
+            let text = text.replace("shop.", "validated.");
+            let answer = client.run(Run::Text(&text, &[]), &paged).await;
+            assert_eq!(answer.is_err(), is_refused, "{text}: {answer:?}");
+        }
+    }
+    client.query("DROP KEYSPACE validated").await.unwrap();
 }
 
 struct Server {

@@ -186,16 +186,27 @@ impl Definitions {
         place: &PlacedStatement,
         server: Server,
     ) -> Applied {
-        let refused = match server {
-            Server::Cassandra(version) => self.schema.validate(statement, keyspace, version).err(),
-            Server::ScyllaDb | Server::Keyspaces | Server::Dse => None,
-        };
+        let refused = self.refuses(statement, keyspace, server);
         match (self.apply(statement, keyspace, place), refused) {
-            (Applied::Done, Some(error)) => match self.refused(error, keyspace_of(statement, keyspace)) {
-                Applied::Unjudged(_) => Applied::Done,
-                refused => refused,
-            },
+            (Applied::Done, Some(error)) => Applied::Refused(error),
             (applied, _) => applied,
+        }
+    }
+
+    /// Why the server would refuse a statement, unless that is for something that may be defined elsewhere.
+    pub(super) fn refuses(
+        &self,
+        statement: &Statement<'_>,
+        keyspace: Option<&str>,
+        server: Server,
+    ) -> Option<SchemaError> {
+        let Server::Cassandra(version) = server else {
+            return None;
+        };
+        let error = self.schema.validate(statement, keyspace, version).err()?;
+        match self.refused(error, keyspace_of(statement, keyspace)) {
+            Applied::Refused(error) => Some(error),
+            Applied::Done | Applied::Unjudged(_) | Applied::NoDefinition => None,
         }
     }
 
@@ -275,6 +286,7 @@ impl Definitions {
             SchemaErrorKind::KeyspaceUnknown(_)
             | SchemaErrorKind::TableUnknown(_)
             | SchemaErrorKind::TypeUnknown(_)
+            | SchemaErrorKind::FunctionUnknown(_)
             | SchemaErrorKind::IndexUnknown(_)
                 if !self.knows_all_of(keyspace) =>
             {
@@ -371,6 +383,10 @@ fn keyspace_of<'s>(statement: &'s Statement<'_>, keyspace: Option<&'s str>) -> O
         Body::CreateIndex(create) => of(&create.table),
         Body::CreateView(create) => of(&create.view),
         Body::AlterView(alter) => of(&alter.view),
+        Body::Select(select) => of(&select.table),
+        Body::Insert(insert) => of(&insert.table),
+        Body::Update(update) => of(&update.table),
+        Body::Delete(delete) => of(&delete.table),
         _ => keyspace,
     }
 }

@@ -59,6 +59,9 @@ pub enum SchemaErrorKind {
     /// There is no such type.
     #[error("type {0} does not exist")]
     TypeUnknown(String),
+    /// There is no such function.
+    #[error("Unknown function '{0}'")]
+    FunctionUnknown(String),
     /// There is no such index.
     #[error("index {0} does not exist")]
     IndexUnknown(String),

@@ -1,4 +1,4 @@
-//! Which definitions a server refuses. The same statements are asked of a real one in `tests/cassandra/definitions.rs`.
+//! Which definitions a server refuses, and which other statements. The same statements are asked of a real one in `tests/cassandra/definitions.rs`.
 
 use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::{Schema, SchemaErrorKind};
@@ -27,8 +27,12 @@ fn statements(file: &str) -> impl Iterator<Item = &str> {
 }
 
 fn schema() -> Schema {
+    schema_of(SCHEMA)
+}
+
+fn schema_of(script: &str) -> Schema {
     let mut schema = Schema::default();
-    for text in statements(SCHEMA) {
+    for text in statements(script) {
         let statement = syntax::parse(text).unwrap();
         assert_eq!(
             schema.validate(&statement, None, ServerVersion::V5_0),
@@ -56,6 +60,26 @@ fn what_a_server_refuses_is_refused_with_the_reason() {
         match line.strip_prefix("-- ") {
             Some(said) => reason = said,
             None => assert_eq!(refusal(&schema, line).as_deref(), Some(reason), "{line}"),
+        }
+    }
+}
+
+#[test]
+fn statements_are_refused_as_a_server_refuses_them() {
+    let schema = schema_of(include_str!("../statements/schema.cql"));
+    let said = |text: &str| {
+        let statement = syntax::parse(text).unwrap();
+        let validated = schema.validate(&statement, None, ServerVersion::V5_0);
+        validated.err().map(|error| error.to_string())
+    };
+    for text in statements(include_str!("../statements/accepted.cql")) {
+        assert_eq!(said(text), None, "{text}");
+    }
+    let mut reason = "";
+    for line in include_str!("../statements/refused.cql").lines().skip(1) {
+        match line.strip_prefix("-- ") {
+            Some(said) => reason = said,
+            None => assert_eq!(said(line).as_deref(), Some(reason), "{line}"),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! What Cassandra checks before it carries out a definition, beside whether the names exist: what can be told from the text
-//! and the schema, in the server's words (`org.apache.cassandra.cql3.statements.schema`, 5.0).
+//! What Cassandra checks before it carries out a definition, beside whether the names exist, and of other statements what
+//! nothing else here has to know: what can be told from the text and the schema, in the server's words
+//! (`org.apache.cassandra.cql3.statements` and `statements.schema`, 5.0).
 //!
 //! What depends on a server's settings or its data centers is not checked: whether transient replication, materialized views
 //! or user-defined functions are enabled, whether a data center or a configuration of memtables exists.
@@ -7,9 +8,12 @@
 mod compaction;
 mod compression;
 mod dropped;
+mod function;
 mod index;
 mod keyspace;
+mod modification;
 mod properties;
+mod select;
 mod table;
 mod type_name;
 mod user_type;
@@ -17,7 +21,7 @@ mod view;
 
 use crate::ServerVersion;
 use crate::syntax::Span;
-use crate::syntax::ast::{Body, Name, QualifiedName, Statement};
+use crate::syntax::ast::{Body, Modification, Name, QualifiedName, Statement};
 
 use super::error::{SchemaError, SchemaErrorKind};
 use super::model::{Keyspace, Schema};
@@ -27,12 +31,13 @@ pub use properties::table_properties;
 type Validated<T = ()> = Result<T, SchemaError>;
 
 impl Schema {
-    /// Refuses a definition that a server of that version would refuse; names without a keyspace are `current`'s.
+    /// Refuses a statement that a server of that version would refuse; names without a keyspace are `current`'s.
     ///
     /// That a keyspace or a table does not exist is left to [`Schema::apply`]: what is not defined here may be elsewhere.
     ///
     /// # Errors
-    /// Why, and where in the text; [`SchemaErrorKind::TypeUnknown`] for a user-defined type that the keyspace does not have.
+    /// Why, and where in the text; [`SchemaErrorKind::TypeUnknown`] and [`SchemaErrorKind::FunctionUnknown`] for a user-defined
+    /// type or function that the keyspace does not have.
     pub fn validate(
         &self,
         statement: &Statement<'_>,
@@ -51,6 +56,15 @@ impl Schema {
             Body::CreateView(create) => self.validate_new_view(create, current, version),
             Body::AlterView(alter) => self.validate_altered_view(alter, current, version),
             Body::Drop(drop) => self.validate_drop(drop, current),
+            Body::Select(select) => self.validate_select(select, current, version),
+            Body::Insert(insert) => self.validate_insert(insert, current, version),
+            Body::Update(update) => self.validate_update(update, current, version),
+            Body::Delete(delete) => self.validate_delete(delete, current),
+            Body::Batch(batch) => batch.statements.iter().try_for_each(|child| match child {
+                Modification::Insert(insert) => self.validate_insert(insert, current, version),
+                Modification::Update(update) => self.validate_update(update, current, version),
+                Modification::Delete(delete) => self.validate_delete(delete, current),
+            }),
             _ => Ok(()),
         }
     }
