@@ -90,7 +90,9 @@ async fn statements_are_refused_as_the_server_refuses_them() {
     let accepted = include_str!("../../crates/cql/tests/statements/accepted.cql");
     let refused = include_str!("../../crates/cql/tests/statements/refused.cql");
     let Some(node) = node() else { return };
-    let mut client = Client::connect(node.address(), &ClientOptions::default()).await.unwrap();
+    let mut client = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
     client.query("DROP KEYSPACE IF EXISTS validated").await.unwrap();
     client.script(&SCHEMA.replace("shop", "validated")).await.unwrap();
     // As drivers do: some is refused only where results come in pages.
