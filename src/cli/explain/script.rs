@@ -191,12 +191,15 @@ impl<'s, W: Write> ScriptExplainer<'s, W> {
         let executed = plan.execute(values, &mut self.keys);
         let is_undefined = executed.is_err() && self.is_undefined(statement);
         if executed.is_ok()
-            && let Some(error) = self
-                .definitions
-                .refuses(statement, self.keyspace.as_deref(), self.judge.server)
+            && let Some(error) =
+                self.definitions
+                    .refuses(statement, self.keyspace.as_deref(), self.judge.server)
         {
             self.outcome.statements += 1;
-            return self.say(Remark::error("prepare", error.to_string(), Some(error.span)), place);
+            return self.say(
+                Remark::error("prepare", error.to_string(), Some(error.span)),
+                place,
+            );
         }
         match executed {
             // What is not known may be defined elsewhere, which says nothing of the statement.
