@@ -199,10 +199,7 @@ fn a_shadow_that_stalls_costs_bounded_memory() {
     way.stalls.store(false, Ordering::Relaxed);
     assert_eq!(proxy.stop(LIMIT).code, 0);
     let totals = &report(folder.path())["totals"];
-    assert!(
-        totals["skipped"]["queue-full"].as_u64() > Some(100),
-        "{totals:#}"
-    );
+    assert!(totals["skipped"]["queue-full"].as_u64() > Some(100), "{totals:#}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Context<'_> {
         let Server::Cassandra(version) = self.judge.server else {
             return None;
         };
-        if !self.has_schema {
+        if !self.has_schema || !defines(statement) {
             return None;
         }
         let validated = self.schema.validate(statement, self.keyspace, version);
@@ -116,6 +116,19 @@ impl Context<'_> {
             offset: Some(error.span.start),
         })
     }
+}
+
+/// Whether a statement changes the schema: others need no copy of it.
+fn defines(statement: &Statement<'_>) -> bool {
+    !matches!(
+        statement.body,
+        Body::Select(_)
+            | Body::Insert(_)
+            | Body::Update(_)
+            | Body::Delete(_)
+            | Body::Batch(_)
+            | Body::Transaction(_)
+    )
 }
 
 /// Whether a refusal only says that a table was not found.
