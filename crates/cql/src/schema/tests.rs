@@ -530,3 +530,28 @@ fn the_tables_of_the_server_itself_are_known() {
     assert_eq!(peers.clustering()[0].name, "peer_port");
     assert!(schema.table("shop", "peers_v2").is_none());
 }
+
+#[test]
+fn a_column_is_dropped_however_many_were_before() {
+    let mut schema = Schema::from_cql(
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+         CREATE TABLE ks.t (k int PRIMARY KEY);",
+    )
+    .unwrap();
+    let small = schema.clone().cut_to(usize::MAX).0;
+    for number in 0..1_100 {
+        for change in [format!("ADD c{number} int"), format!("DROP c{number}")] {
+            let text = format!("ALTER TABLE ks.t {change}");
+            schema.apply(&syntax::parse(&text).unwrap(), None).unwrap();
+        }
+    }
+    let table = schema.table("ks", "t").unwrap();
+    assert_eq!((table.columns.len(), table.dropped.len()), (1, 1_000));
+    assert!(
+        schema.clone().cut_to(usize::MAX).0 > small + 1_000 * 64,
+        "they take memory"
+    );
+    let like = syntax::parse("CREATE TABLE ks.new LIKE ks.t").unwrap();
+    schema.apply(&like, None).unwrap();
+    assert!(schema.table("ks", "new").unwrap().dropped.is_empty());
+}

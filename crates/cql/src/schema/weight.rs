@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::data_type::DataType;
-use super::model::{Index, Keyspace, OptionValue, Schema, Table, UserType};
+use super::model::{Column, Index, Keyspace, OptionValue, Schema, Table, UserType};
 
 /// An entry of a map, or an element of a list, beside what it points to.
 const EACH: usize = 64;
@@ -51,12 +51,7 @@ impl Keyspace {
 
 impl Table {
     fn weight(&self) -> usize {
-        let columns = self.columns.iter();
-        let columns = columns.map(|column| {
-            let constraints = column.constraints.iter();
-            let constraints = constraints.map(|constraint| EACH + constraint.weight());
-            EACH + column.name.len() + column.data_type.weight() + constraints.sum::<usize>()
-        });
+        let columns = self.columns.iter().chain(&self.dropped).map(Column::weight);
         let options = self.options.iter();
         let options = options.map(|(name, value)| EACH + name.len() + value.weight());
         let view = self.view.iter();
@@ -68,6 +63,14 @@ impl Table {
             + at_least_a_map(self.indexes.values().map(Index::weight).sum())
             + at_least_a_map(options.sum())
             + view.sum::<usize>()
+    }
+}
+
+impl Column {
+    fn weight(&self) -> usize {
+        let constraints = self.constraints.iter();
+        let constraints = constraints.map(|constraint| EACH + constraint.weight());
+        EACH + self.name.len() + self.data_type.weight() + constraints.sum::<usize>()
     }
 }
 

@@ -41,6 +41,7 @@ impl Schema {
             }
         }
         let indexes = std::mem::take(&mut table.indexes);
+        table.dropped.clear();
         table.keyspace.clone_from(&target.name);
         name.clone_into(&mut table.name);
         if !copy.comments {

@@ -166,12 +166,15 @@ fn drop_columns(table: &mut Table, columns: &[Name<'_>], if_exists: bool) -> Res
         if table.column(name.as_str()).is_none() && !if_exists {
             return Err(missing(name, SchemaErrorKind::ColumnUnknown));
         }
-        let is_dropped = |column: &mut Column| column.name == name.as_str() && !column.is_primary_key();
-        let dropped = table.columns.extract_if(.., is_dropped);
-        table.dropped.retain(|column| column.name != name.as_str());
-        table
-            .dropped
-            .extend(dropped.take(MAX_DROPPED - table.dropped.len()));
+        let is_dropped = |column: &Column| column.name == name.as_str() && !column.is_primary_key();
+        let Some(place) = table.columns.iter().position(is_dropped) else {
+            continue;
+        };
+        let dropped = table.columns.remove(place);
+        table.dropped.retain(|column| column.name != dropped.name);
+        if table.dropped.len() < MAX_DROPPED {
+            table.dropped.push(dropped);
+        }
     }
     Ok(())
 }
