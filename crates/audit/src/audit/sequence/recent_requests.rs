@@ -49,7 +49,7 @@ impl RecentRequests {
         latest[0] = new;
     }
 
-    /// How long before `at` the key with this hash was asked for, in each pattern; nothing where it was not, recently.
+    /// The latest requests of the key with this hash up to `at`, one of each pattern: how long before `at` they came.
     pub(super) fn before(&self, hash: u64, at: i64) -> impl Iterator<Item = (Asker, i64)> {
         let latest = self.0.get(place(hash)).into_iter().flatten();
         let known = latest.filter(move |asked| asked.tag == low(hash) && asked.at != 0 && asked.at <= at);

@@ -40,7 +40,6 @@ impl SourceLimit {
     }
 }
 
-/// Sources of a second.
 impl Default for SourceLimit {
     fn default() -> Self {
         Self::of(1_024)
@@ -86,9 +85,6 @@ impl Sources {
         }
     }
 
-    /// As long as a write waits for its copy; in nanoseconds.
-    const AFTER: i64 = WAITS;
-
     /// How a request of this time is compared, in nanoseconds.
     #[inline]
     pub(super) fn look(&mut self, at: i64) -> Look {
@@ -101,7 +97,8 @@ impl Sources {
             self.last_begun = self.last_begun.max(at);
             return Look::First;
         }
-        let end = self.last_begun.saturating_add(Self::AFTER);
+        // As long as a write waits for its copy.
+        let end = self.last_begun.saturating_add(WAITS);
         if at <= end {
             Look::Next
         } else if self.is_ended {
@@ -140,7 +137,7 @@ impl Sources {
         })
     }
 
-    /// The same of the statements that are not told apart.
+    /// The same, for the statements beyond those that are counted one by one.
     pub(super) fn take_passed_over_of_others(&mut self) -> u64 {
         std::mem::take(&mut self.rows.of_others)
     }
@@ -153,7 +150,7 @@ struct RowSources {
     /// Cells of this second.
     used: usize,
     patterns: FxHashMap<PatternId, OfPattern>,
-    /// Reads that were no sources, of statements that are not told apart.
+    /// Reads that were no sources, of statements beyond [`RowSources::MOST`].
     of_others: u64,
     /// Statements that read in this second, and in the one before.
     reading: usize,
@@ -171,7 +168,7 @@ struct OfPattern {
 }
 
 impl RowSources {
-    /// More statements are not told apart.
+    /// Statements that are counted one by one.
     const MOST: usize = 4_096;
 
     fn begin_second(&mut self) {

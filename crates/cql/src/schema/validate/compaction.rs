@@ -1,6 +1,6 @@
 //! The property `compaction` (`CompactionParams`, the strategies' `validateOptions`).
 
-use super::{Validated, is_of_a_jar, refused};
+use super::{Validated, is_of_a_jar, is_one_of, refused};
 use crate::syntax::ast::{Literal, Property};
 
 /// One of a map's.
@@ -116,9 +116,8 @@ pub(super) fn check(option: &Property<'_>, entries: &[SubOption<'_>]) -> Validat
 fn check_value(name: &str, value: &Literal<'_>) -> Validated {
     let text = value.decoded();
     let (integer, number) = (text.parse::<i64>(), text.parse::<f64>());
-    let is_word = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(&text));
     let message = match name {
-        name if BOOLEANS.contains(&name) && !is_word(&["true", "false"]) => {
+        name if BOOLEANS.contains(&name) && !is_one_of(&text, &["true", "false"]) => {
             format!("{name} should either be 'true' or 'false', not {text}")
         }
         "min_threshold" | "max_threshold" if integer.is_err() => {
@@ -154,7 +153,7 @@ fn check_value(name: &str, value: &Literal<'_>) -> Validated {
         "min_sstable_size" if integer.as_ref().is_ok_and(|size| *size < 0) => {
             format!("min_sstable_size must be non negative: {text}")
         }
-        "provide_overlapping_tombstones" if !is_word(&["NONE", "ROW", "CELL"]) => format!(
+        "provide_overlapping_tombstones" if !is_one_of(&text, &["NONE", "ROW", "CELL"]) => format!(
             "Invalid value {text} for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following [NONE, \
              ROW, CELL]."
         ),

@@ -2,7 +2,7 @@
 
 use super::properties::unknown;
 use super::type_name::has_duration;
-use super::{Validated, is_of_a_jar, is_plain, refused, repeated};
+use super::{Validated, is_of_a_jar, is_one_of, is_plain, refused, repeated};
 use crate::schema::data_type::DataType;
 use crate::schema::model::{Column, ColumnKind, Index, IndexClass, Keyspace, Schema, Table};
 use crate::syntax::ast::{
@@ -11,10 +11,7 @@ use crate::syntax::ast::{
 
 impl Schema {
     pub(super) fn validate_new_index(&self, create: &CreateIndex<'_>, current: Option<&str>) -> Validated {
-        let Some(keyspace) = self.known_keyspace(&create.table, current) else {
-            return Ok(());
-        };
-        let Some(table) = keyspace.tables.get(create.table.name.as_str()) else {
+        let Some((keyspace, table)) = self.known_table(&create.table, current) else {
             return Ok(());
         };
         let new = NewIndex {
@@ -258,9 +255,7 @@ impl NewIndex<'_, '_> {
         }
         self.options().try_for_each(|(key, value)| {
             let mode = value.decoded();
-            let is_known = ["prefix", "contains", "sparse"]
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(&mode));
+            let is_known = is_one_of(&mode, &["prefix", "contains", "sparse"]);
             let is_literal = matches!(
                 column.data_type,
                 DataType::Native(NativeType::Ascii | NativeType::Text | NativeType::Varchar)
@@ -299,9 +294,8 @@ fn check_sai_option(key: &Literal<'_>, value: &Literal<'_>, column: &Column) -> 
     use NativeType::{Ascii, Text, Varchar};
     let (name, text) = (key.decoded(), value.decoded());
     let is_text = matches!(column.data_type, DataType::Native(Ascii | Text | Varchar));
-    let is_word = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(&text));
     let message = match &*name {
-        "case_sensitive" | "normalize" | "ascii" if !is_word(&["true", "false"]) => {
+        "case_sensitive" | "normalize" | "ascii" if !is_one_of(&text, &["true", "false"]) => {
             format!("Illegal value for boolean option '{name}': {text}")
         }
         "case_sensitive" | "normalize" | "ascii" if !is_text => {
@@ -312,14 +306,14 @@ fn check_sai_option(key: &Literal<'_>, value: &Literal<'_>, column: &Column) -> 
         {
             format!("CQL type {} cannot have vector options", column.data_type)
         }
-        "optimize_for" if !is_word(&["latency", "recall"]) => {
+        "optimize_for" if !is_one_of(&text, &["latency", "recall"]) => {
             format!("optimize_for '{text}' was not recognized. Valid values are: LATENCY, RECALL")
         }
-        "similarity_function" if !is_word(&["euclidean", "dot_product", "cosine"]) => format!(
+        "similarity_function" if !is_one_of(&text, &["euclidean", "dot_product", "cosine"]) => format!(
             "Similarity function {text} was not recognized. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE"
         ),
         "similarity_function"
-            if is_word(&["cosine"]) && matches!(column.data_type, DataType::Vector(_, 1)) =>
+            if is_one_of(&text, &["cosine"]) && matches!(column.data_type, DataType::Vector(_, 1)) =>
         {
             "Cosine similarity is not supported for single-dimension vectors".to_owned()
         }

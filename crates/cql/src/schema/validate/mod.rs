@@ -1,6 +1,6 @@
-//! What Cassandra checks before it carries out a definition, beside whether the names exist, and of other statements what
-//! nothing else here has to know: what can be told from the text and the schema, in the server's words
-//! (`org.apache.cassandra.cql3.statements` and `statements.schema`, 5.0).
+//! What Cassandra checks before it executes a statement, as far as the text and the schema show it, in the server's words
+//! (`org.apache.cassandra.cql3.statements` and `statements.schema`, 5.0). Plans refuse what decides about partitions; this is
+//! the rest.
 //!
 //! What depends on a server's settings or its data centers is not checked: whether transient replication, materialized views
 //! or user-defined functions are enabled, whether a data center or a configuration of memtables exists.
@@ -24,7 +24,7 @@ use crate::syntax::Span;
 use crate::syntax::ast::{Body, Modification, Name, QualifiedName, Statement};
 
 use super::error::{SchemaError, SchemaErrorKind};
-use super::model::{Keyspace, Schema};
+use super::model::{Keyspace, Schema, Table};
 
 pub use properties::table_properties;
 
@@ -69,7 +69,13 @@ impl Schema {
         }
     }
 
-    /// The keyspace of a definition, where it is known.
+    /// The table or view of that name, and the keyspace that it is in, where they are known.
+    fn known_table(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Option<(&Keyspace, &Table)> {
+        let keyspace = self.known_keyspace(name, current)?;
+        Some((keyspace, keyspace.tables.get(name.name.as_str())?))
+    }
+
+    /// The keyspace of a name, where it is known.
     fn known_keyspace(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Option<&Keyspace> {
         self.keyspaces.get(name.keyspace_or(current)?)
     }
@@ -96,6 +102,14 @@ where
         seen.push(name);
     }
     None
+}
+
+/// `Attributes.MAX_TTL`: 20 years in seconds.
+const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
+
+/// Whether a text is one of these words, in upper or lower case.
+fn is_one_of(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 /// Whether a class may be in a jar that the server has: Cassandra's own ones are known.

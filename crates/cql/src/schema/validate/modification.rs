@@ -1,7 +1,7 @@
 //! `INSERT`, `UPDATE` and `DELETE` as they are prepared and bound: what their terms may be (`Operation`, `Attributes`,
 //! `ModificationStatement`).
 
-use super::{Validated, function, refused};
+use super::{MAX_TTL, Validated, function, refused};
 use crate::ServerVersion;
 use crate::schema::data_type::DataType;
 use crate::schema::model::{Column, ColumnKind, Keyspace, Schema, Table};
@@ -9,9 +9,6 @@ use crate::syntax::ast::{
     Assignment, AssignmentOperation, Comparand, Delete, Deletion, DeletionTarget, If, Insert, InsertSource,
     Name, QualifiedName, Relation, RelationOperator, Term, Update, Using,
 };
-
-/// `Attributes.MAX_TTL`: 20 years in seconds.
-const MAX_TTL: i64 = 20 * 365 * 24 * 60 * 60;
 
 impl Schema {
     pub(super) fn validate_insert(
@@ -68,8 +65,7 @@ impl Schema {
     }
 
     fn written(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Option<Written<'_>> {
-        let keyspace = self.known_keyspace(name, current)?;
-        let table = keyspace.tables.get(name.name.as_str())?;
+        let (keyspace, table) = self.known_table(name, current)?;
         Some(Written { table, keyspace })
     }
 }
@@ -81,7 +77,9 @@ fn check_using(using: &Using<'_>) -> Validated {
     };
     let message = match number(term) {
         Some(ttl) if ttl < 0 => format!("A TTL must be greater or equal to 0, but was {ttl}"),
-        Some(ttl) if ttl > MAX_TTL => format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})"),
+        Some(ttl) if ttl > i64::from(MAX_TTL) => {
+            format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")
+        }
         _ => return Ok(()),
     };
     Err(refused(term.span(), message))

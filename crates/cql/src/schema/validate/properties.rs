@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Validated, compaction, compression, refused};
+use super::{MAX_TTL, Validated, compaction, compression, is_one_of, refused};
 use crate::ServerVersion;
 use crate::schema::error::{SchemaError, SchemaErrorKind};
 use crate::syntax::Span;
@@ -69,9 +69,6 @@ enum Takes {
     Word(&'static [&'static str]),
     Anything,
 }
-
-/// `Attributes.MAX_TTL`: 20 years in seconds.
-const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 
 /// `BloomCalculations.minSupportedBloomFilterFpChance`
 const MIN_FP_CHANCE: f64 = 6.71e-5;
@@ -151,7 +148,7 @@ fn check(option: &Property<'_>, takes: Takes, version: ServerVersion) -> Validat
         },
         Takes::Word(words) => {
             let text = text(option)?;
-            match words.iter().any(|word| word.eq_ignore_ascii_case(&text)) {
+            match is_one_of(&text, words) {
                 true => Ok(()),
                 false => Err(refused(
                     option.name.span,
@@ -189,8 +186,7 @@ pub(super) fn no_map(option: &Property<'_>) -> SchemaError {
 
 pub(super) fn check_boolean(option: &Property<'_>) -> Validated {
     let text = text(option)?;
-    let words = ["true", "1", "yes", "false", "0", "no"];
-    match words.iter().any(|word| word.eq_ignore_ascii_case(&text)) {
+    match is_one_of(&text, &["true", "1", "yes", "false", "0", "no"]) {
         true => Ok(()),
         false => Err(refused(
             option.name.span,
@@ -282,9 +278,7 @@ fn delay(text: &str) -> Option<Delay> {
 fn check_caching(entries: &[compaction::SubOption<'_>]) -> Validated {
     for (key, value) in entries {
         let text = value.decoded();
-        let is_all_or_none = ["all", "none"]
-            .iter()
-            .any(|word| word.eq_ignore_ascii_case(&text));
+        let is_all_or_none = is_one_of(&text, &["all", "none"]);
         let message = match &*key.decoded() {
             "keys" if !is_all_or_none => {
                 format!(

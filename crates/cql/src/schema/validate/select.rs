@@ -19,10 +19,7 @@ impl Schema {
         current: Option<&str>,
         version: ServerVersion,
     ) -> Validated {
-        let Some(keyspace) = self.known_keyspace(&select.table, current) else {
-            return Ok(());
-        };
-        let Some(table) = keyspace.tables.get(select.table.name.as_str()) else {
+        let Some((keyspace, table)) = self.known_table(&select.table, current) else {
             return Ok(());
         };
         if let Selection::Selectors(selectors) = &select.selection {

@@ -53,10 +53,7 @@ impl Schema {
         version: ServerVersion,
     ) -> Validated {
         check_owner(&alter.table, current)?;
-        let Some(keyspace) = self.known_keyspace(&alter.table, current) else {
-            return Ok(());
-        };
-        let Some(table) = keyspace.tables.get(alter.table.name.as_str()) else {
+        let Some((keyspace, table)) = self.known_table(&alter.table, current) else {
             return Ok(());
         };
         if table.view.is_some() {

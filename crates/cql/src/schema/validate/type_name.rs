@@ -16,14 +16,6 @@ pub(super) fn check(type_name: &TypeName<'_>, place: Span, keyspace: &Keyspace) 
     .check(type_name, false)
 }
 
-/// Whether a value of the type is stored as several cells: a collection or user-defined type that is not frozen.
-fn is_multi_cell(type_name: &TypeName<'_>) -> bool {
-    matches!(
-        type_name,
-        TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..) | TypeName::UserDefined(_)
-    )
-}
-
 const fn is_counter(type_name: &TypeName<'_>) -> bool {
     matches!(type_name, TypeName::Native(NativeType::Counter))
 }
@@ -100,8 +92,11 @@ impl Place<'_> {
         if key.is_some_and(is_duration) {
             return Err(self.refused(format!("Durations are not allowed as map keys: {}", written())));
         }
-        let inner = key.into_iter().chain([value]);
-        if let Some(nested) = inner.clone().find(|inner| !is_frozen && is_multi_cell(inner)) {
+        let mut inner = key.into_iter().chain([value]);
+        if let Some(nested) = inner
+            .clone()
+            .find(|inner| !is_frozen && DataType::of(inner).is_multi_cell())
+        {
             let what = match nested {
                 TypeName::UserDefined(_) => "UDTs",
                 _ => "collections",
@@ -111,7 +106,6 @@ impl Place<'_> {
                 written()
             )));
         }
-        let mut inner = inner;
         inner.try_for_each(|inner| self.check(inner, is_frozen))
     }
 

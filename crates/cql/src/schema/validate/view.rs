@@ -60,11 +60,9 @@ impl Schema {
         current: Option<&str>,
         version: ServerVersion,
     ) -> Validated {
-        let keyspace = self.known_keyspace(&alter.view, current);
-        let view = keyspace.and_then(|keyspace| keyspace.tables.get(alter.view.name.as_str()));
-        match view {
-            Some(table) if table.view.is_none() && alter.if_exists => Ok(()),
-            Some(table) if table.view.is_none() => Err(refused(
+        match self.known_table(&alter.view, current) {
+            Some((_, table)) if table.view.is_none() && alter.if_exists => Ok(()),
+            Some((_, table)) if table.view.is_none() => Err(refused(
                 alter.view.name.span,
                 format!(
                     "Materialized view '{}.{}' doesn't exist",

@@ -13,7 +13,7 @@ const MOST_LINKS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Source {
     pattern: PatternId,
-    /// Stands for what it was asked by.
+    /// A hash of the values that the read was executed with.
     pub(super) asked: u64,
     pub(super) columns: Columns,
     pub(super) rows: u64,
