@@ -234,7 +234,7 @@ fn jobs(random: &mut Random) -> Vec<Stage> {
     [stage(vec![all])].into_iter().chain(each).collect()
 }
 
-/// The state of an order; and the places of a state, for somebody else. Or of a state that is no order's.
+/// A look-alike: one user reads the state of an order, another one the places of a state.
 fn states(random: &mut Random) -> Vec<Stage> {
     let state = |random: &mut Random| text(["open", "paid", "sent", "done"][random.below(4) as usize]);
     let request = match random.below(2) {

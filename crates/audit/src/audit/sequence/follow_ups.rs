@@ -3,7 +3,7 @@
 //! Of a sample of the reads with rows, the sources, the values of their cells are remembered for some seconds. A request of
 //! the same actor whose partition key has such a value follows the source, if it comes soon after the source's answer or
 //! after that of another follow-up: a program that joins loses no time. Where it hands the rows to another thread, or waits, the
-//! first follow-up may come later. Values that the source itself was asked by are left out: what is read by the same key is no
+//! first follow-up may come later. The values that the source was executed with are left out: two reads by the same key are no
 //! join.
 //!
 //! Values come back by chance as well, popular ones often, and those of few that there are. What comes by chance comes as
@@ -79,12 +79,12 @@ pub(super) struct ReadRows<'r> {
     /// The page that it offers.
     pub(super) next_page: Option<u64>,
     pub(super) rows: &'r Rows<'r>,
-    /// Hashes of what it was asked by.
+    /// Hashes of the values that the read was executed with.
     pub(super) asked: &'r [u64],
 }
 
 impl ReadRows<'_> {
-    /// Stands for all that it was asked by, in this order.
+    /// One hash of the values that the read was executed with, in their order.
     fn asked_for(&self) -> u64 {
         let asked = self.asked.iter();
         asked.fold(0, |all, value| of_actor(all.rotate_left(5), *value))
