@@ -361,7 +361,7 @@ async fn every_line_in_json_has_its_target_and_connections_are_those_of_a_record
         .map(|line| line["fields"]["connection"].as_u64().unwrap())
         .collect();
     let recorded: BTreeSet<_> = RecordingReader::open(&recording)
-        .unwrap()
+        .unwrap_or_else(|error| panic!("{error}, exit code {}\n{}", ended.code, ended.log))
         .by_ref()
         .map(|exchange| exchange.connection)
         .collect();

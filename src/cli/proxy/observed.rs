@@ -64,7 +64,9 @@ impl ObservedTraffic {
     /// Writes what waits, once the audit has ended; for that there is also what is left of `--grace`.
     pub(super) fn end(&self, unused_grace: Duration) {
         if let Some(recording) = &self.recording {
-            tracing::info!("{}", recording.end(PATIENCE + unused_grace));
+            // Before it is logged: what a filter leaves out is not evaluated.
+            let ended = recording.end(PATIENCE + unused_grace);
+            tracing::info!("{ended}");
         }
     }
 }
