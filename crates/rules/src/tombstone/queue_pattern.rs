@@ -4,12 +4,12 @@ mod by_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
+use cqlens_cql::syntax::ast::{Modification, NativeType, RelationOperator, Select, Subject};
 
 use super::{by_hour, reports};
 use crate::{
     About, Cause, Context, EvidenceValue, Finding, Findings, KnownFrom, Quantity, Rule, Severity, Threshold,
-    definition::{TIME_WINDOW, compaction},
+    definition::{TIME_WINDOW, compaction, is_time},
     figures::{at_rate, is_steady, share},
     read::user_reads,
     severity::Impact,
@@ -18,7 +18,7 @@ use crate::{
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
-    schema::{Table, TableName},
+    schema::{DataType, Table, TableName},
 };
 use cqlens_window::{Pattern, PatternId, number};
 
@@ -113,7 +113,10 @@ impl<'a> QueueEvidence<'a> {
         // In time windows what has expired goes in whole files, without tombstones.
         let is_dropped_whole = table.is_some_and(|table| compaction(table) == TIME_WINDOW);
         let all_expire = table.is_some_and(|table| table.default_time_to_live() > 0);
-        if !is_dropped_whole {
+        // What expires is what is oldest, which is at the head only where rows are in the order of their writing.
+        let is_in_order =
+            table.is_some_and(|table| table.clustering().iter().any(|column| grows(&column.data_type)));
+        if is_in_order && !is_dropped_whole {
             let expiring = appending.into_iter();
             self.expiring = executions(expiring.filter(|write| all_expire || write.ttl().is_some()));
         }
@@ -121,6 +124,15 @@ impl<'a> QueueEvidence<'a> {
         self.deletes = executions(deleting());
         self.deleting = patterns(deleting());
     }
+}
+
+/// Whether values of later rows are usually larger: times and numbers, not names.
+fn grows(data_type: &DataType) -> bool {
+    let is_number = matches!(
+        data_type,
+        DataType::Native(NativeType::Int | NativeType::Bigint | NativeType::Varint)
+    );
+    is_number || is_time(data_type)
 }
 
 /// The writes that append rows: INSERTs, and where there are none UPDATEs, which write rows as well.
@@ -285,8 +297,9 @@ const ABOUT: About = About {
     severities: &[Severity::Low, Severity::Medium],
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "The table's schema, and its writes and reads in the same window. Writing growing values, such as \
-        times, counts as appending, by INSERT, or by UPDATE if there is no INSERT. Rows that expire in time \
-        windows do not count. That deletes affect the rows that are read is inferred from their numbers. The \
+        times, counts as appending, by INSERT, or by UPDATE if there is no INSERT. Rows that expire do not count \
+        in time windows, or if no clustering column is a time or a number. That deletes affect the rows that are \
+        read is inferred from their numbers. The \
         finding says whether the server reported tombstones.",
     source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
     cause: Some(Cause::DELETES),
@@ -308,6 +321,7 @@ mod tests {
             "CREATE KEYSPACE work WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
              CREATE TABLE work.jobs (lane text, at int, what text, PRIMARY KEY ((lane), at));
              CREATE TABLE work.brief (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH default_time_to_live = 600;
+             CREATE TABLE work.names (lane text, at text, what text, PRIMARY KEY ((lane), at)) WITH default_time_to_live = 600;
              CREATE TABLE work.windows (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH default_time_to_live = 600
                  AND compaction = {'class': 'TimeWindowCompactionStrategy'};
              CREATE TABLE work.states (lane text, state text, at int, PRIMARY KEY ((lane), state, at));
@@ -409,6 +423,7 @@ mod tests {
         };
         assert_eq!(of("brief"), Some(Severity::Medium));
         assert_eq!(of("windows"), None);
+        assert_eq!(of("names"), None, "the oldest name may be anywhere");
         assert_eq!(of("jobs"), None);
     }
 
