@@ -7,10 +7,10 @@ use cqlens_audit::catalog::{ClusterState, Node, PreparedStatement, Record, syste
 use cqlens_client::ClientError;
 use cqlens_cql::{
     Product,
-    schema::{Schema, SchemaError, rows::Rows},
+    schema::{Definition, Schema, SchemaError, rows::Rows},
 };
 
-/// The schema as `system_schema` has it.
+/// The schema as `system_schema` has it, and what only definitions say.
 pub(super) struct SchemaRead {
     pub(super) schema: Schema,
     /// What of it was not understood.
@@ -18,6 +18,9 @@ pub(super) struct SchemaRead {
     /// Whether there was room for all of it.
     pub(super) is_whole: bool,
 }
+
+/// A keyspace of Cassandra 6.0, in which `DESCRIBE` says more of tables than `system_schema` does.
+const ONLY_IN_6_0: &str = "system_cluster_metadata";
 
 /// What was read so far, which counts in the client's memory.
 #[derive(Default)]
@@ -55,7 +58,11 @@ pub(super) async fn schema(reader: &mut SystemReader) -> Result<SchemaRead, Clie
         functions: reading.read(reader, "functions", function).await?,
         aggregates: reading.read(reader, "aggregates", aggregate).await?,
     };
-    let (schema, errors) = Schema::from_rows(rows);
+    let describes_more = rows.keyspaces.iter().any(|keyspace| keyspace.name == ONLY_IN_6_0);
+    let (mut schema, errors) = Schema::from_rows(rows);
+    if describes_more {
+        schema.complete(reading.definitions(reader).await?);
+    }
     Ok(SchemaRead {
         schema,
         errors,
@@ -82,6 +89,25 @@ impl SchemaReading {
         self.is_cut |= !records.is_whole;
         self.kept.push(records.kept);
         Ok(records.rows)
+    }
+
+    /// What of tables only their definitions say; as much of it as there is room for, and nothing while the schema changes.
+    async fn definitions(&mut self, reader: &mut SystemReader) -> Result<Vec<Definition>, ClientError> {
+        let definition = |record: Record| Definition::of(&record.text("create_statement"));
+        let described = reader
+            .records_that_fit("DESCRIBE SCHEMA", Record::content_weight, definition)
+            .await;
+        match described {
+            Err(error @ ClientError::Server { .. }) => {
+                tracing::debug!(%error, "the node does not describe its schema");
+                Ok(Vec::new())
+            }
+            described => {
+                let described = described?;
+                self.kept.push(described.kept);
+                Ok(described.rows.into_iter().flatten().collect())
+            }
+        }
     }
 }
 

@@ -44,6 +44,7 @@ mod apparatus;
 mod clean_workload;
 mod counting;
 mod definitions;
+mod described;
 mod differential;
 mod drivers;
 #[cfg(all(feature = "otlp", feature = "parquet"))]

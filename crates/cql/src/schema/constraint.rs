@@ -1,4 +1,4 @@
-//! Constraints of columns (`CHECK`, Cassandra 6.0), as far as definitions say them: `system_schema` does not.
+//! Constraints of columns (`CHECK`, Cassandra 6.0), as definitions say them: `system_schema` does not.
 
 use std::fmt;
 

@@ -23,6 +23,7 @@ mod validate;
 mod weight;
 
 pub use crate::syntax::ast::IndexTargetKind;
+pub use apply::Definition;
 pub use constraint::Constraint;
 pub use data_type::DataType;
 pub use error::{SchemaError, SchemaErrorKind, SchemaErrors};

@@ -39,7 +39,7 @@ pub struct Keyspace {
 }
 
 /// A table or a materialized view.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     /// Its keyspace, unquoted.
     pub keyspace: String,

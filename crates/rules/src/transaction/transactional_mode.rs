@@ -188,8 +188,8 @@ const ABOUT: About = About {
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[SOME_HOURS],
     needs: "\
-        The definition of the table: `system_schema` of Cassandra 6.0 alpha 2 does not have the mode, so that it \
-        is known from a schema file or a CREATE TABLE that was seen.",
+        The definition of the table, which the node gives with `DESCRIBE SCHEMA`: `system_schema` of Cassandra \
+        6.0 alpha 2 does not have the mode.",
     source: "\
         Cassandra class `TransactionalMode` (6.0); Cassandra documentation, Accord transactions: transactional \
         modes",

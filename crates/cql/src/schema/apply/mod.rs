@@ -2,6 +2,7 @@
 
 mod check;
 mod copy;
+mod definition;
 mod found;
 mod index;
 mod key;
@@ -15,6 +16,7 @@ use super::error::{SchemaError, SchemaErrorKind, SchemaErrors};
 use super::model::Schema;
 use crate::syntax::ast::{Body, Drop, Dropped, Kind, Other, Statement};
 use crate::syntax::{self, Span};
+pub use definition::Definition;
 use found::{Result, absent, at, not_a_definition};
 
 impl Schema {
