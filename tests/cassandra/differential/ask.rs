@@ -1,12 +1,14 @@
 //! Asks the server: PREPARE, then EXECUTE or BATCH with values for its markers, and keeps all that it
 //! answered.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cqlens_client::{self, Bind, Client, ClientOptions, Column, Run, RunOptions};
+use cqlens_cql::ServerVersion;
 use cqlens_cql::plan::StatementKind;
 use cqlens_cql::plan::{Facts, Plan};
 use cqlens_cql::syntax::{self, ast::Kind};
@@ -17,7 +19,7 @@ use cqlens_proto::message::{
     Prepare, PreparedId, QueryParameters, QueryResult, Request, Response, ResultMetadataId, SchemaChange,
     SchemaObject, Value, Values, ValuesBuf,
 };
-use cqlens_proto::types::Uuid;
+use cqlens_proto::types::{CqlType, Uuid};
 
 use super::KEYSPACE;
 use super::bind::{bind, json};
@@ -83,6 +85,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Server {
     client: Client,
     random: Random,
+    version: ServerVersion,
     schema: Arc<Schema>,
 }
 
@@ -94,7 +97,12 @@ struct TraceQueries {
 
 impl Server {
     /// Connects and creates the tables.
-    pub(crate) async fn new(address: SocketAddr, seed: u64, schema_text: &str) -> Self {
+    pub(crate) async fn new(
+        address: SocketAddr,
+        version: ServerVersion,
+        seed: u64,
+        schema_text: &str,
+    ) -> Self {
         let options = ClientOptions {
             version: Version::V5,
             timeout: Duration::from_secs(300),
@@ -106,6 +114,7 @@ impl Server {
         Self {
             client,
             random: Random::new(seed),
+            version,
             schema: Arc::new(Schema::from_cql(schema_text).unwrap()),
         }
     }
@@ -148,7 +157,7 @@ impl Server {
         let Ok(statement) = syntax::parse(text) else {
             return;
         };
-        let plan = Plan::of(&statement, Some(KEYSPACE), &self.schema);
+        let plan = Plan::of(&statement, Some(KEYSPACE), &self.schema).on(self.version);
         let facts = plan.facts();
         if !is_harmless(facts, group, text) {
             return;
@@ -228,6 +237,8 @@ impl Server {
             })
             .collect();
         let values = binds.iter().map(on_the_wire);
+        // 6.0-alpha2 takes values by their place, also those of one name.
+        let may_be_named = may_be_named && (self.version < ServerVersion::V6_0 || are_distinct(columns));
         if may_be_named && !columns.is_empty() && self.random.chance(15) {
             let names = columns.iter().map(|(name, _)| name.as_str());
             return ValuesBuf::by_name(names.zip(values)).unwrap();
@@ -368,6 +379,11 @@ impl Server {
             activities.map(|cell| String::from_utf8(cell.to_vec()).unwrap()),
         ));
     }
+}
+
+fn are_distinct(columns: &[(String, CqlType)]) -> bool {
+    let names: BTreeSet<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    names.len() == columns.len()
 }
 
 /// The server writes a trace when the response is on its way; usually that takes milliseconds.

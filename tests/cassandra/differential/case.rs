@@ -18,6 +18,8 @@ pub(crate) enum Group {
     Delete,
     /// `BEGIN … BATCH` in text.
     Batch,
+    /// `BEGIN TRANSACTION`.
+    Transaction,
     /// A BATCH message.
     Message,
     /// DDL, roles, permissions, `USE`, `DESCRIBE`.

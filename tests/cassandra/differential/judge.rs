@@ -4,6 +4,7 @@
 mod execution;
 mod preparation;
 
+use cqlens_cql::ServerVersion;
 use cqlens_cql::footprint::{Footprint, Keys};
 use cqlens_cql::plan::{Plan, Stage};
 use cqlens_cql::syntax;
@@ -143,14 +144,14 @@ impl Verdicts {
 }
 
 /// Asks cqlens what the server was asked.
-pub(crate) fn judge(case: &Case, observation: &Observation) -> Verdicts {
+pub(crate) fn judge(case: &Case, observation: &Observation, server: ServerVersion) -> Verdicts {
     let mut verdicts = Verdicts::default();
     let mut plans = Vec::new();
     for (text, prepared) in case.statements().into_iter().zip(&observation.prepared) {
-        let Some(statement) = preparation::syntax(text, prepared, &mut verdicts) else {
+        let Some(statement) = preparation::syntax(text, prepared, server, &mut verdicts) else {
             continue;
         };
-        let plan = Plan::of(&statement, Some(KEYSPACE), &observation.schema);
+        let plan = Plan::of(&statement, Some(KEYSPACE), &observation.schema).on(server);
         preparation::refusal(&plan, prepared, &mut verdicts);
         if let Ok(prepared) = prepared {
             preparation::metadata(&statement, &plan, prepared, &observation.schema, &mut verdicts);

@@ -5,6 +5,9 @@
 //! is asked the same: does it parse, is it refused, which markers are there and which are the partition
 //! key's, which partitions does it touch.
 //!
+//! A Cassandra 6.0 (`CQLENS_CASSANDRA=6.0`) also gets statements that older versions cannot parse: `BETWEEN`, `NOT IN`, `!=`, index
+//! hints, constraints, transactions.
+//!
 //! `CQLENS_DIFFERENTIAL_SEED=7` draws other statements, `CQLENS_DIFFERENTIAL_TIMES=5` five times as many.
 
 mod ask;
@@ -19,9 +22,11 @@ mod trace;
 
 use std::time::Instant;
 
+use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::Schema;
 
 use crate::node;
+use crate::support::cassandra::Release;
 use ask::Server;
 use case::{Case, Group, Text};
 use doctor::doctor;
@@ -33,6 +38,9 @@ use tally::Tally;
 const KEYSPACE: &str = "lab";
 const SCHEMA: &str = include_str!("schema.cql");
 const REFERENCE: &str = include_str!("reference.cql");
+/// Tables and statements for Cassandra 6.0 only.
+const SCHEMA_6: &str = include_str!("schema_6.cql");
+const REFERENCE_6: &str = include_str!("reference_6.cql");
 const SEED: u64 = 5_006;
 
 /// How many statements of each group are generated.
@@ -47,13 +55,17 @@ const GENERATED: &[(Group, usize)] = &[
     (Group::Broken, 500),
 ];
 
+/// How many more on Cassandra 6.0.
+const GENERATED_6: &[(Group, usize)] = &[(Group::Transaction, 300)];
+
 #[tokio::test]
 async fn cqlens_and_cassandra_agree() {
     let Some(node) = node() else { return };
     let started = Instant::now();
     let seed = setting("CQLENS_DIFFERENTIAL_SEED").unwrap_or(SEED);
-    let cases = cases(seed);
-    let mut server = Server::new(node.address(), seed, SCHEMA).await;
+    let version = ServerVersion::of_release(Release::default().version()).unwrap();
+    let cases = cases(version, seed);
+    let mut server = Server::new(node.address(), version, seed, &schema_text(version)).await;
     let mut observations = Vec::new();
     for case in &cases {
         observations.push(server.observe(case).await);
@@ -65,13 +77,13 @@ async fn cqlens_and_cassandra_agree() {
     println!("{} cases asked after {:?}", cases.len(), started.elapsed());
     let (mut tally, mut unnoticed) = (Tally::default(), 0);
     for (case, observation) in cases.iter().zip(&observations) {
-        let verdicts = judge(case, observation);
+        let verdicts = judge(case, observation, version);
         tally.add(&verdicts);
         for category in Category::ALL {
             if verdicts.agree(category)
                 && let Some(doctored) = doctor(category, case, observation)
             {
-                if judge(case, &doctored).disagree(category) {
+                if judge(case, &doctored, version).disagree(category) {
                     tally.add_noticed(category);
                 } else {
                     println!("UNNOTICED {category:?} @ {:?}", case.text);
@@ -121,21 +133,33 @@ pub(crate) fn setting(name: &str) -> Option<u64> {
 }
 
 /// The statements written by hand, then the generated ones, definitions among the others.
-fn cases(seed: u64) -> Vec<Case> {
+fn cases(version: ServerVersion, seed: u64) -> Vec<Case> {
     let times = usize::try_from(setting("CQLENS_DIFFERENTIAL_TIMES").unwrap_or(1)).unwrap();
-    let schema = Schema::from_cql(SCHEMA).unwrap();
-    let mut cases = reference();
-    let mut grammar = Grammar::new(seed, schema.keyspace(KEYSPACE).unwrap());
-    for (group, count) in GENERATED {
+    let schema = Schema::from_cql(&schema_text(version)).unwrap();
+    let mut cases = reference(REFERENCE);
+    let mut generated = GENERATED.to_vec();
+    if version >= ServerVersion::V6_0 {
+        cases.extend(reference(REFERENCE_6));
+        generated.extend(GENERATED_6);
+    }
+    let mut grammar = Grammar::new(seed, schema.keyspace(KEYSPACE).unwrap(), version);
+    for (group, count) in &generated {
         cases.extend(grammar.cases(*group, times * count));
     }
     cases
 }
 
+fn schema_text(version: ServerVersion) -> String {
+    match version >= ServerVersion::V6_0 {
+        true => [SCHEMA, SCHEMA_6].concat(),
+        false => SCHEMA.to_owned(),
+    }
+}
+
 /// One statement a line; a line that begins with a space continues the one before.
-fn reference() -> Vec<Case> {
+fn reference(text: &str) -> Vec<Case> {
     let mut statements: Vec<String> = Vec::new();
-    for line in REFERENCE
+    for line in text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {

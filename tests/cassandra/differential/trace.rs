@@ -1,6 +1,6 @@
 //! What a trace says of partitions and indexes.
 //!
-//! The texts are Cassandra 5.0's: `SinglePartitionReadCommand`, `RangeCommandIterator`,
+//! The texts are those of Cassandra 5.0 and 6.0: `SinglePartitionReadCommand`, `RangeCommandIterator`,
 //! `PartitionRangeReadCommand`, `SecondaryIndexManager`, `ReadCommand`, `Keyspace.applyInternal`.
 
 /// The activities of one execution, on a cluster of one node.
@@ -25,6 +25,7 @@ impl Trace {
     /// Whether anything was read or written.
     pub(crate) fn touches(&self) -> bool {
         self.reads_range()
+            || self.keys_of_accord() > 0
             || self.count(|activity| {
                 activity.starts_with("Executing single-partition query on ")
                     || activity.starts_with("Executing read on ")
@@ -51,6 +52,23 @@ impl Trace {
                 .iter()
                 .any(|table| activity == format!("Adding to {table} memtable"))
         })
+    }
+
+    /// The partitions that Accord is given to order a transaction on: tokens, by table.
+    ///
+    /// `Local PreAccept for [[…]] and tid:00ab:[-1,7],tid:00cd:[5]`
+    pub(crate) fn keys_of_accord(&self) -> usize {
+        let keys = self.0.iter().filter_map(|activity| {
+            let mut requests = ["Local PreAccept for ", "GetEphemeralReadDeps for "].iter();
+            let asked = requests.find_map(|request| activity.strip_prefix(request))?;
+            let (_, tables) = asked.split_once("]] and ")?;
+            let tokens = tables.split("tid:").skip(1).filter_map(|table| {
+                let (_, tokens) = table.split_once(":[")?;
+                Some(tokens.split_once(']')?.0.split(',').count())
+            });
+            Some(tokens.sum::<usize>())
+        });
+        keys.max().unwrap_or(0)
     }
 
     /// Whether a range of the ring was read.

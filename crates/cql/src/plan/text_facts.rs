@@ -66,12 +66,6 @@ impl TextFacts<'_, '_> {
     pub(super) fn of_other(&self) -> Facts {
         let facts = Facts::new(self.statement.kind(), self.statement.bind_markers.len());
         let name = match &self.statement.body {
-            Body::Use(using) => {
-                return Facts {
-                    keyspace: Some(kept(using.keyspace.as_str())),
-                    ..facts
-                };
-            }
             Body::Truncate(truncate) => &truncate.table,
             Body::CreateTable(create) => &create.table,
             Body::CopyTable(copy) => &copy.table,
@@ -85,27 +79,10 @@ impl TextFacts<'_, '_> {
             Body::CreateIndex(create) => &create.table,
             Body::Drop(drop) if facts.kind == Kind::DropTable => &drop.name,
             Body::Drop(drop) if facts.kind == Kind::DropView => &drop.name,
-            Body::Drop(drop) if facts.kind == Kind::DropKeyspace => {
-                return Facts {
-                    keyspace: Some(kept(drop.name.name.as_str())),
-                    ..facts
-                };
-            }
-            Body::CreateKeyspace(create) => {
-                return Facts {
-                    keyspace: Some(kept(create.name.as_str())),
-                    ..facts
-                };
-            }
-            Body::AlterKeyspace(alter) => {
-                return Facts {
-                    keyspace: Some(kept(alter.name.as_str())),
-                    ..facts
-                };
-            }
             _ => {
+                let keyspace = self.keyspace_itself().or(self.keyspace);
                 return Facts {
-                    keyspace: self.keyspace.map(kept),
+                    keyspace: keyspace.map(kept),
                     ..facts
                 };
             }
@@ -115,7 +92,23 @@ impl TextFacts<'_, '_> {
             ..self.named(name)
         }
     }
+
+    /// The keyspace that the statement is about.
+    fn keyspace_itself(&self) -> Option<&str> {
+        match &self.statement.body {
+            Body::Use(using) => Some(using.keyspace.as_str()),
+            Body::CreateKeyspace(create) => Some(create.name.as_str()),
+            Body::AlterKeyspace(alter) => Some(alter.name.as_str()),
+            Body::Drop(drop) if self.statement.kind() == Kind::DropKeyspace => Some(drop.name.name.as_str()),
+            Body::Annotate(Annotation {
+                object: AnnotatedObject::Keyspace(name),
+                ..
+            }) => Some(name.as_str()),
+            _ => None,
+        }
+    }
 }
+
 /// Whether a `SELECT` asks for all columns.
 fn is_star(select: &Select<'_>) -> bool {
     select.selection == Selection::All
@@ -124,4 +117,26 @@ fn is_star(select: &Select<'_>) -> bool {
 /// A name as it is kept, whatever its length; no schema has one that is cut off.
 pub(super) fn kept(name: &str) -> String {
     cut_name(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{plan::Plan, schema::Schema, syntax};
+
+    #[test]
+    fn a_statement_about_a_keyspace_names_it_wherever_the_client_is() {
+        for text in [
+            "USE ks",
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "ALTER KEYSPACE ks WITH durable_writes = true",
+            "DROP KEYSPACE ks",
+            "COMMENT ON KEYSPACE ks IS 'a comment'",
+            "SECURITY LABEL ON KEYSPACE ks IS 'secret'",
+        ] {
+            let statement = syntax::parse(text).unwrap();
+            let plan = Plan::of(&statement, Some("elsewhere"), &Schema::default());
+            assert_eq!(plan.facts().keyspace.as_deref(), Some("ks"), "{text}");
+        }
+    }
 }

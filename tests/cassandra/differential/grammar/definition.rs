@@ -3,11 +3,14 @@
 //!
 //! The names are few, so that some definitions find what they need and others are refused.
 
+use cqlens_cql::ServerVersion;
+
 use super::super::random::Random;
 
 /// Draws definitions.
 pub(crate) struct Definitions<'r> {
     random: &'r mut Random,
+    server: ServerVersion,
 }
 
 const TYPES: &[&str] = &[
@@ -41,11 +44,14 @@ const KEY_TYPES: &[&str] = &[
 ];
 
 impl<'r> Definitions<'r> {
-    pub(crate) fn new(random: &'r mut Random) -> Self {
-        Self { random }
+    pub(crate) fn new(random: &'r mut Random, server: ServerVersion) -> Self {
+        Self { random, server }
     }
 
     pub(crate) fn any(&mut self) -> String {
+        if self.server >= ServerVersion::V6_0 && self.random.chance(30) {
+            return self.of_6_0();
+        }
         match self.random.below(100) {
             0..22 => self.create_table(),
             22..38 => self.alter_table(),
@@ -98,6 +104,75 @@ impl<'r> Definitions<'r> {
             columns.join(", "),
             self.options(key)
         )
+    }
+
+    /// A definition that only Cassandra 6.0 can parse.
+    fn of_6_0(&mut self) -> String {
+        let (table, other) = (self.table(), self.table());
+        match self.random.below(12) {
+            0..4 => {
+                let check = self.random.pick(&[
+                    "v int CHECK v > 0",
+                    "v int NOT NULL CHECK v <= 100 AND v != 7",
+                    "v text CHECK LENGTH() < 8",
+                    "v text CHECK OCTET_LENGTH() <= 16 AND LENGTH() > 0",
+                    "v text CHECK REGEXP() = 'a.*'",
+                    "v text CHECK JSON",
+                    "v text NOT NULL",
+                    "v int CHECK LENGTH() < 8",
+                    "v int CHECK w > 0",
+                    "v list<int> CHECK LENGTH() < 8",
+                ]);
+                let mode = self.random.pick(&["", "", " WITH transactional_mode = 'full'"]);
+                format!("CREATE TABLE {table} (k int, c int, {check}, w int, PRIMARY KEY (k, c)){mode}")
+            }
+            4 => format!(
+                "CREATE TABLE {}{table} LIKE {other}{}",
+                self.perhaps("IF NOT EXISTS "),
+                self.random
+                    .pick(&["", " WITH INDEXES", " WITH comment = 'a copy'", " WITH COMMENTS"])
+            ),
+            5 => format!(
+                "ALTER TABLE {table} ALTER {}v {}",
+                self.perhaps("IF EXISTS "),
+                self.random
+                    .pick(&["CHECK v > 1", "DROP CHECK", "NOT NULL", "CHECK LENGTH() < 4"])
+            ),
+            6 => format!("ALTER TABLE {table} ADD x int CHECK x > 0"),
+            7 => format!(
+                "ALTER TABLE {table} WITH transactional_mode = '{}'",
+                self.random.pick(&["off", "full", "mixed_reads", "nothing"])
+            ),
+            8 => format!(
+                "COMMENT ON {} IS {}",
+                self.random.pick(&[
+                    "TABLE forge.t0",
+                    "COLUMN forge.t1.v",
+                    "KEYSPACE forge",
+                    "TYPE forge.y0"
+                ]),
+                self.random.pick(&["'a comment'", "NULL", "''"])
+            ),
+            9 => format!(
+                "SECURITY LABEL ON {} IS {}",
+                self.random.pick(&[
+                    "TABLE forge.t0",
+                    "COLUMN forge.t1.v",
+                    "KEYSPACE forge",
+                    "FIELD forge.y0.a"
+                ]),
+                self.random.pick(&["'secret'", "NULL"])
+            ),
+            10 => self
+                .random
+                .pick(&[
+                    "CREATE ROLE reader WITH GENERATED PASSWORD",
+                    "LIST SUPERUSERS",
+                    "CREATE USER u WITH GENERATED PASSWORD",
+                ])
+                .to_owned(),
+            _ => format!("ALTER TABLE {table} ALTER v MASKED WITH DEFAULT"),
+        }
     }
 
     fn options(&mut self, key: &str) -> String {

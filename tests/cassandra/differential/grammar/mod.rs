@@ -10,7 +10,9 @@ mod relation;
 mod select;
 mod style;
 mod term;
+mod transaction;
 
+use cqlens_cql::ServerVersion;
 use cqlens_cql::schema::{Column, ColumnKind, Keyspace, Table, quote};
 use cqlens_proto::types::CqlType;
 
@@ -22,6 +24,7 @@ use definition::Definitions;
 pub(crate) struct Grammar<'s> {
     random: Random,
     keyspace: &'s Keyspace,
+    server: ServerVersion,
     /// How the statement at hand writes its values.
     markers: Markers,
     /// Markers of the statement at hand that have names of their own.
@@ -37,10 +40,11 @@ enum Markers {
 }
 
 impl<'s> Grammar<'s> {
-    pub(crate) fn new(seed: u64, keyspace: &'s Keyspace) -> Self {
+    pub(crate) fn new(seed: u64, keyspace: &'s Keyspace, server: ServerVersion) -> Self {
         Self {
             random: Random::new(seed),
             keyspace,
+            server,
             markers: Markers::None,
             named: 0,
         }
@@ -60,21 +64,23 @@ impl<'s> Grammar<'s> {
         let statement = match group {
             Group::Message => return self.message(),
             Group::Broken => {
-                let group = *self.random.element(&[
+                let mut groups = vec![
                     Group::Select,
                     Group::Insert,
                     Group::Update,
                     Group::Delete,
                     Group::Batch,
                     Group::Definition,
-                ]);
+                ];
+                groups.extend(self.is_6_0().then_some(Group::Transaction));
+                let group = *self.random.element(&groups);
                 let sound = match group {
-                    Group::Definition => Definitions::new(&mut self.random).any(),
+                    Group::Definition => self.definition(),
                     group => self.statement(group),
                 };
                 broken::damage(&mut self.random, &sound)
             }
-            Group::Definition => Definitions::new(&mut self.random).any(),
+            Group::Definition => self.definition(),
             group => self.statement(group),
         };
         Text::Statement(style::dress(&mut self.random, &statement))
@@ -89,8 +95,23 @@ impl<'s> Grammar<'s> {
             Group::Update => self.update(),
             Group::Delete => self.delete(),
             Group::Batch => self.batch(),
+            Group::Transaction => self.transaction(),
             other => unreachable!("{other:?} has no grammar of its own"),
         }
+    }
+
+    fn definition(&mut self) -> String {
+        Definitions::new(&mut self.random, self.server).any()
+    }
+
+    /// Whether the server knows what is new in 6.0.
+    fn is_6_0(&self) -> bool {
+        self.server >= ServerVersion::V6_0
+    }
+
+    /// True in so many of a hundred cases, on Cassandra 6.0; on older versions it draws nothing.
+    fn on_6_0(&mut self, percent: usize) -> bool {
+        self.is_6_0() && self.random.chance(percent)
     }
 
     fn begin(&mut self) {
@@ -121,8 +142,9 @@ impl<'s> Grammar<'s> {
         }
     }
 
+    /// Any table without a transactional mode: statements on the others go through Accord, whose traces differ.
     fn table(&mut self) -> &'s Table {
-        self.table_that(|_| true)
+        self.table_that(|table| !table.is_transactional())
     }
 
     /// Tables with something to say come more often than those that are only a key.

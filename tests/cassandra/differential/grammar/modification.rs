@@ -82,11 +82,11 @@ impl<'s> Grammar<'s> {
         if self.random.chance(2) {
             self.table()
         } else {
-            self.table_that(|table| table.view.is_none() && !table.is_counter())
+            self.table_that(|table| table.view.is_none() && !table.is_counter() && !table.is_transactional())
         }
     }
 
-    fn insert_into(&mut self, table: &'s Table) -> String {
+    pub(super) fn insert_into(&mut self, table: &'s Table) -> String {
         let name = self.table_name(table);
         let columns = self.inserted(table);
         let mut text = if self.random.chance(5) && self.markers != super::Markers::None {
@@ -217,7 +217,7 @@ impl<'s> Grammar<'s> {
         }
     }
 
-    fn update_of(&mut self, table: &'s Table) -> String {
+    pub(super) fn update_of(&mut self, table: &'s Table) -> String {
         let mut text = format!("UPDATE {}", self.table_name(table));
         if self.random.chance(15) {
             text += &self.using(!table.is_counter());
@@ -247,7 +247,7 @@ impl<'s> Grammar<'s> {
         text + &self.condition(table)
     }
 
-    fn assignment(&mut self, column: &'s Column) -> String {
+    pub(super) fn assignment(&mut self, column: &'s Column) -> String {
         let (name, cql_type) = (Self::name(column), self.type_of(column));
         match &cql_type {
             CqlType::Counter => format!(
@@ -294,7 +294,7 @@ impl<'s> Grammar<'s> {
         }
     }
 
-    fn delete_of(&mut self, table: &'s Table) -> String {
+    pub(super) fn delete_of(&mut self, table: &'s Table) -> String {
         let columns: Vec<String> = if self.random.chance(30) {
             (0..self.random.between(1, 2))
                 .map(|_| self.deleted(table))

@@ -79,6 +79,9 @@ impl<'s> Grammar<'s> {
 
     fn on_key(&mut self, column: &'s Column, percent_in: usize) -> String {
         let (name, cql_type) = (Self::name(column), self.type_of(column));
+        if self.on_6_0(6) {
+            return self.between_or_not(&name, &cql_type, &column.name);
+        }
         if self.random.chance(percent_in) {
             return format!("{name} IN {}", self.in_list(&cql_type, &column.name));
         }
@@ -108,6 +111,10 @@ impl<'s> Grammar<'s> {
             format!("{token} {operator} {value}")
         };
         let (lower, upper, equal) = (one(">"), one("<="), one("="));
+        if self.on_6_0(15) {
+            let (first, last) = (self.token_value(), self.token_value());
+            return vec![format!("{token} BETWEEN {first} AND {last}")];
+        }
         match self.random.below(10) {
             0..3 => vec![lower],
             3..5 => vec![upper],
@@ -158,6 +165,9 @@ impl<'s> Grammar<'s> {
         let one = |grammar: &mut Self, operator: &str| {
             format!("{name} {operator} {}", grammar.term(&cql_type, &column.name))
         };
+        if self.on_6_0(20) {
+            return vec![self.between_or_not(&name, &cql_type, &column.name)];
+        }
         match self.random.below(100) {
             0..20 if is_last => vec![one(self, ">"), one(self, "<")],
             20..30 if is_last => vec![one(self, ">=")],
@@ -168,6 +178,19 @@ impl<'s> Grammar<'s> {
             60 => vec![one(self, "!=")],
             61 => vec![format!("{name} IS NOT NULL")],
             _ => vec![one(self, "=")],
+        }
+    }
+
+    /// `BETWEEN`, `NOT IN` and `!=`, as Cassandra 6.0 has them.
+    fn between_or_not(&mut self, name: &str, cql_type: &CqlType, column: &str) -> String {
+        match self.random.below(3) {
+            0 => format!(
+                "{name} BETWEEN {} AND {}",
+                self.term(cql_type, column),
+                self.term(cql_type, column)
+            ),
+            1 => format!("{name} NOT IN {}", self.in_list(cql_type, column)),
+            _ => format!("{name} != {}", self.term(cql_type, column)),
         }
     }
 
@@ -259,6 +282,18 @@ impl<'s> Grammar<'s> {
 
     fn on_other(&mut self, column: &'s Column) -> String {
         let (name, cql_type) = (Self::name(column), self.type_of(column));
+        if self.on_6_0(15) {
+            return match &cql_type {
+                CqlType::Map(types) if self.random.chance(50) => {
+                    format!("{name} NOT CONTAINS KEY {}", self.term(&types.0, &column.name))
+                }
+                CqlType::Map(types) => format!("{name} NOT CONTAINS {}", self.term(&types.1, &column.name)),
+                CqlType::List(element) | CqlType::Set(element) => {
+                    format!("{name} NOT CONTAINS {}", self.term(element, &column.name))
+                }
+                _ => self.between_or_not(&name, &cql_type, &column.name),
+            };
+        }
         match &cql_type {
             CqlType::Vector(..) if self.random.chance(60) => {
                 return format!("{name} = {}", self.term(&cql_type, &column.name));

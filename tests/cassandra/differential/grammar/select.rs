@@ -26,10 +26,24 @@ impl<'s> Grammar<'s> {
         if self.random.chance(45) {
             text += " ALLOW FILTERING";
         }
+        if self.on_6_0(6) {
+            text += &self.hint(table);
+        }
         if self.random.chance(10) {
             text += ";";
         }
         text
+    }
+
+    /// Indexes that the query must use, or must not.
+    fn hint(&mut self, table: &'s Table) -> String {
+        let indexes: Vec<&str> = table.indexes.keys().map(String::as_str).collect();
+        let index = match indexes.is_empty() {
+            true => "no_such_index",
+            false => self.random.pick(&indexes),
+        };
+        let which = self.random.pick(&["included_indexes", "excluded_indexes"]);
+        format!(" WITH {which} = {{{index}}}")
     }
 
     fn selection(&mut self, table: &'s Table) -> String {

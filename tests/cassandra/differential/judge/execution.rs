@@ -152,6 +152,9 @@ fn touched(plan: &Plan, footprint: &Footprint, trace: &Trace) -> Verdict {
         .iter()
         .map(|(table, _)| table.table.as_str())
         .collect();
+    if plan.facts().statement_kind() == StatementKind::Transaction {
+        return given_to_accord(footprint, trace);
+    }
     if plan.facts().statement_kind() != StatementKind::Select {
         return written(footprint, &tables, plan.facts().lwt, trace);
     }
@@ -184,6 +187,20 @@ fn written(footprint: &Footprint, tables: &[&str], is_conditional: bool, trace: 
     };
     let partitions = partitions as u64;
     let holds = match footprint.count {
+        Count::Exact(count) => partitions == count,
+        Count::AtLeast(count, _) => partitions >= count,
+        _ => false,
+    };
+    Verdict::that(holds, || {
+        format!("cqlens says {:?}, Cassandra did: {trace}", footprint.count)
+    })
+}
+
+/// Accord is given all keys of a transaction, whatever its conditions say.
+fn given_to_accord(footprint: &Footprint, trace: &Trace) -> Verdict {
+    let partitions = trace.keys_of_accord() as u64;
+    let holds = match footprint.count {
+        Count::Exact(0) => !trace.touches(),
         Count::Exact(count) => partitions == count,
         Count::AtLeast(count, _) => partitions >= count,
         _ => false,
@@ -236,7 +253,10 @@ fn without_schema(
 
 /// The answer to a condition begins with the column `[applied]`.
 fn lwt(plan: &Plan, outcome: &Outcome, verdicts: &mut Verdicts) {
-    if plan.facts().statement_kind() == StatementKind::Select {
+    if matches!(
+        plan.facts().statement_kind(),
+        StatementKind::Select | StatementKind::Transaction
+    ) {
         return;
     }
     let theirs = matches!(outcome, Outcome::Rows(columns) if columns.first().is_some_and(|first| first == "[applied]"));

@@ -17,6 +17,7 @@ use super::{Category, Plan, Statement, Verdict, Verdicts, refused_when_prepared,
 pub(super) fn syntax<'t>(
     text: &'t str,
     prepared: &Result<Prepared, Refused>,
+    server: ServerVersion,
     verdicts: &mut Verdicts,
 ) -> Option<Statement<'t>> {
     let theirs = prepared
@@ -28,7 +29,7 @@ pub(super) fn syntax<'t>(
         Err(error) => Some(error.to_string()),
         Ok(statement) => statement
             .extension
-            .filter(|extension| !extension.is_read_by(ServerVersion::V5_0))
+            .filter(|extension| !extension.is_read_by(server))
             .map(|extension| format!("{extension:?}")),
     };
     let verdict = match (&ours, theirs) {
