@@ -86,7 +86,7 @@ fn same(what: &str, expected: &Value, sniffed: &Sniffed) {
     );
 }
 
-const COUNTED_ONCE: &str = "captured a second time as connections to 172.17.0.2:9042";
+const COUNTED_ONCE: &str = "a second time, as connections to 172.17.0.2:9042";
 
 #[test]
 fn a_translated_connection_counts_once_by_its_outer_addresses() {

@@ -119,7 +119,7 @@ impl Content {
                 false => format!("as connections to {copy}"),
             };
             format!(
-                "{connections} to {server} were captured a second time {copy}, behind NAT or a relay: each counts once."
+                "The capture shows {connections} to {server} a second time, {copy}, behind NAT or a relay: each counts once."
             )
         });
         copies.chain(alike(&self.alike))
