@@ -108,7 +108,7 @@ formats() {
 # The tests of the rings that plain `cargo test` leaves out are linted by name.
 lints() {
     cargo clippy --workspace --all-features --all-targets --quiet -- -D warnings &&
-        cargo clippy --all-features --test cassandra --test external --quiet -- -D warnings
+        cargo clippy --workspace --all-features --test cassandra --test external --quiet -- -D warnings
 }
 
 documentation() {

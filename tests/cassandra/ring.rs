@@ -83,7 +83,7 @@ async fn tokens_replicas_and_load_are_those_of_the_servers_and_the_driver() {
         "{}",
         report["coverage"]
     );
-    check_load(cluster, &load, folder.path());
+    check_load(&cluster, &load, folder.path());
 }
 
 /// A request of `load.py`, and where it went.

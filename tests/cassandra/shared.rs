@@ -1,7 +1,10 @@
 //! The clusters that tests share. Each starts when the first test needs it, and stops when the process ends; a failed start
 //! fails that test and, without another attempt, the others.
 
-use std::sync::LazyLock;
+use std::{
+    ops::Deref,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+};
 
 use crate::{
     drivers::{certificates::Certificates, place::Place},
@@ -45,10 +48,30 @@ pub(crate) fn with_password() -> Option<&'static Cassandra> {
     shown("a test on a node with passwords", &WITH_PASSWORD)
 }
 
+/// Three nodes, for one test at a time: what listens in front of all of them has addresses that others have, too.
+pub(crate) struct Ring {
+    cluster: &'static Cassandra,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Ring {
+    type Target = Cassandra;
+
+    fn deref(&self) -> &Cassandra {
+        self.cluster
+    }
+}
+
 /// Three nodes on two racks, which speak TLS with those who do, each with a certificate of its own.
-pub(crate) fn ring() -> Option<&'static Cassandra> {
+pub(crate) fn ring() -> Option<Ring> {
     static RING: Started = LazyLock::new(|| Cassandra::start(&Place::Ring.options(certificates(), false)));
-    shown("a test on three nodes", &RING)
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that fails leaves nothing behind that another one finds.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(Ring {
+        cluster: shown("a test on three nodes", &RING)?,
+        _turn: turn,
+    })
 }
 
 /// What the nodes with TLS have, and their clients.

@@ -378,7 +378,11 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
         assert!(began.elapsed() < LIMIT, "the keyspace is not known");
         thread::sleep(Duration::from_millis(10));
     }
-    let long = |number: u64| format!("SELECT c FROM k.t WHERE a IN ({}{number})", "1,".repeat(31_000));
+    // Many literals, and a text of 60 KB.
+    let long = |number: u64| {
+        let (keys, text) = ("1,".repeat(3_000), "a".repeat(54_000));
+        format!("SELECT c FROM k.t WHERE a IN ({keys}{number}) AND b = '{text}'")
+    };
     let (mut used, mut resident) = (0, 0);
     thread::scope(|scope| {
         let stops = Stops(stop);

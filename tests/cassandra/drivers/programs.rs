@@ -6,6 +6,8 @@ use std::process::Command;
 use crate::support::driver::{Compression, Driver, source};
 use crate::support::{Missing, cache, versions::Versions};
 
+use super::Scope;
+
 use Compression::{Lz4, None as Plain, Snappy};
 
 /// A driver, ready to run.
@@ -239,11 +241,14 @@ fn rust() -> Result<Program, Missing> {
         "src/main.rs",
         "src/checks.rs",
         "src/outage.rs",
+        "src/tls.rs",
     ];
-    let recipe: String = files
-        .iter()
-        .map(|file| std::fs::read_to_string(source.join(file)).unwrap())
-        .collect();
+    let texts = files.map(|file| std::fs::read_to_string(source.join(file)).unwrap());
+    let features = match Scope::from_environment() {
+        Scope::Bounded => "",
+        _ => "tls",
+    };
+    let recipe = features.to_owned() + &texts.concat();
     // What it is built from besides its own code stays, whatever the program becomes.
     let target = cache::root().join("rust-target");
     let folder = cache::folder("rust", &recipe, |folder| {
@@ -251,7 +256,7 @@ fn rust() -> Result<Program, Missing> {
         cache::download(crates.args(["fetch", "--locked"]).current_dir(&source))?;
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--locked", "--quiet", "--target-dir"])
+            .args(["build", "--locked", "--quiet", "--features", features, "--target-dir"])
             .arg(&target)
             // Found by its name it may be that of another toolchain, which the folder of a dependency asks for.
             .env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc"))

@@ -4,6 +4,8 @@
 
 mod checks;
 mod outage;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -84,8 +86,14 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         // keyspaces that events have named, and no others. Who hears of nothing learns nothing.
         .cluster_metadata_refresh_interval(Duration::from_secs(1))
         .periodic_metadata_fetch_mode(PeriodicFetchMode::AffectedKeyspaces)
-        .default_execution_profile_handle(profile.build().into_handle())
-        .tls_context(tls(given)?);
+        .default_execution_profile_handle(profile.build().into_handle());
+    #[cfg(feature = "tls")]
+    {
+        builder = builder.tls_context(tls::settings(given)?);
+    }
+    if !cfg!(feature = "tls") && given.contains_key("ca") {
+        return Err(Reason::Failed("it is built without TLS".to_owned()));
+    }
     let own = given
         .get("user")
         .zip(given.get("password"))
@@ -110,29 +118,6 @@ fn translations(pairs: &str, port: &str) -> Result<HashMap<SocketAddr, SocketAdd
         listeners.insert(at(node)?, at(listener)?);
     }
     Ok(listeners)
-}
-
-fn tls(given: &HashMap<String, String>) -> Result<Option<Arc<rustls::ClientConfig>>, Reason> {
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let failed = |error: rustls::pki_types::pem::Error| Reason::Failed(format!("{error:?}"));
-    let Some(authority) = given.get("ca") else {
-        return Ok(None);
-    };
-    let mut trusted = rustls::RootCertStore::empty();
-    trusted.add(CertificateDer::from_pem_file(authority).map_err(failed)?)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(trusted);
-    let config = match given.get("cert").zip(given.get("key")) {
-        Some((certificate, key)) => config.with_client_auth_cert(
-            vec![CertificateDer::from_pem_file(certificate).map_err(failed)?],
-            PrivateKeyDer::from_pem_file(key).map_err(failed)?,
-        )?,
-        None => config.with_no_client_auth(),
-    };
-    Ok(Some(Arc::new(config)))
 }
 
 async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) -> Result<(), Reason> {
