@@ -77,14 +77,10 @@ fn window(key: HashKey, comment: impl Fn(u32) -> u32) -> Window {
     let queue = Arc::new(Queue::new(QueueLimits::default()));
     let audit = Audit::start(Arc::clone(&queue), &live, key, "test", Timestamp::UNIX_EPOCH).unwrap();
     let connection = Arc::new(Connection::new(ConnectionId(0), "10.0.0.1:5".parse().unwrap()));
-    let [mut requests, mut responses] = [Direction::Request, Direction::Response].map(|direction| {
-        Tap::new(
-            Arc::clone(&connection),
-            direction,
-            Arc::clone(&queue),
-            Clock::start(),
-        )
-    });
+    // One for both directions: by two clocks a request may come before the response to the one before it.
+    let clock = Clock::start();
+    let [mut requests, mut responses] = [Direction::Request, Direction::Response]
+        .map(|direction| Tap::new(Arc::clone(&connection), direction, Arc::clone(&queue), clock));
     for number in 0..50 {
         for text in texts(number) {
             let text = format!("{text} /* {:04} */", comment(number));
@@ -92,7 +88,7 @@ fn window(key: HashKey, comment: impl Fn(u32) -> u32) -> Window {
             responses.offer(&result(1, &[0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0]));
         }
     }
-    connection.close(Clock::start().now());
+    connection.close(clock.now());
     audit.stop(Timestamp::UNIX_EPOCH)
 }
 
