@@ -1,6 +1,9 @@
 //! Tables whose writes are lightweight transactions for the most part.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::{self, Display},
+};
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
@@ -9,7 +12,7 @@ use crate::{
     severity::Impact,
     statement::{modifications, table_of},
 };
-use cqlens_cql::{plan::Flag, syntax::ast::Modification};
+use cqlens_cql::{plan::Flag, schema::TableName, syntax::ast::Modification};
 use cqlens_window::{Distribution, Pattern, PatternId, number};
 
 pub(crate) struct LwtHeavy;
@@ -147,6 +150,10 @@ fn finding(
             number::decimal(with as f64 / without as f64)
         );
     }
+    let crowded = Crowded::of(&writes.conditional, found, context);
+    if let Some(crowded) = &crowded {
+        title += &format!("; {crowded}");
+    }
     let use_of = Use::of(&writes.conditional, context);
     let tables: BTreeSet<_> = writes
         .conditional
@@ -194,10 +201,65 @@ fn finding(
         }
         finding = finding.first("not_applied", failed);
     }
+    if let Some(crowded) = crowded {
+        finding = finding.first("partitions", crowded.partitions).first(
+            "conditional_writes_per_partition_per_second",
+            crowded.each_per_second,
+        );
+    }
     finding
         .first("plain_writes", writes.plain_count)
         .first("conditional_writes", writes.conditional_count)
         .first("conditional_share", conditional_share)
+}
+
+/// A table of which each partition gets many conditional writes, which wait for each other there.
+struct Crowded {
+    table: TableName,
+    partitions: u64,
+    each_per_second: f64,
+}
+
+impl Crowded {
+    /// The table with most of them for each partition; none where they do not meet.
+    fn of(
+        conditional: &[(PatternId, &Pattern)],
+        found: &Findings<'_>,
+        context: &Context<'_>,
+    ) -> Option<Self> {
+        let mut written: BTreeMap<TableName, u64> = BTreeMap::new();
+        for (_, pattern) in conditional {
+            if let Some(table) = table_of(pattern) {
+                *written.entry(table).or_default() += pattern.count;
+            }
+        }
+        let tables = written.into_iter().filter_map(|(table, count)| {
+            let traffic = context.window.tables.get(&table)?;
+            let partitions = traffic.distinct_partitions.estimate();
+            let rate = number::per_second(count, context.watch_table(&table).seconds())?;
+            (partitions > 0).then(|| Self {
+                table,
+                partitions,
+                each_per_second: rate / partitions as f64,
+            })
+        });
+        let most = tables.max_by(|one, other| one.each_per_second.total_cmp(&other.each_per_second))?;
+        (most.each_per_second >= found.threshold(&ABOUT, &CROWDED)).then_some(most)
+    }
+}
+
+impl Display for Crowded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = number::rate(self.each_per_second);
+        match self.partitions {
+            1 => write!(formatter, "`{}` has one partition, which gets {rate}", self.table),
+            many => write!(
+                formatter,
+                "`{}` has {many} partitions, which get {rate} each",
+                self.table
+            ),
+        }
+    }
 }
 
 const IN_A_TRANSACTION: &str = "\
@@ -298,6 +360,15 @@ fn of_tables(serial_reads: &BTreeMap<String, u64>, finding: &Finding, context: &
     written.iter().filter_map(|table| serial_reads.get(table)).sum()
 }
 
+const CROWDED: Threshold = Threshold {
+    name: "crowded",
+    unit: "conditional writes a second to each partition of a table, on average",
+    default: 5.0,
+    origin: "\
+        cqlens default: a round takes milliseconds, and more while others of its partition go on, so that from some a \
+        second on they meet",
+};
+
 const MANY_NOT_APPLIED: Threshold = Threshold {
     name: "many_not_applied",
     unit: "of the conditions",
@@ -349,10 +420,10 @@ const ABOUT: About = About {
         By the share of a table's writes: info below `some_share`, low from there, medium from `most_share`; \
         never more whatever the cost, unless rounds time out, which count as failures. Info for a statement \
         that was analysed but not executed: the share is unknown. The tables of one \
-        application are one finding. The title mentions failed conditions from `many_not_applied`, and \
-        timeouts from `many_timeouts`.",
+        application are one finding. The title mentions failed conditions from `many_not_applied`, \
+        timeouts from `many_timeouts`, and a table whose partitions get many from `crowded`.",
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
-    thresholds: &[SOME_SHARE, MOST_SHARE, MANY_NOT_APPLIED, MANY_TIMEOUTS],
+    thresholds: &[SOME_SHARE, MOST_SHARE, CROWDED, MANY_NOT_APPLIED, MANY_TIMEOUTS],
     needs: "The statements' texts; their latencies, to compare conditional writes with plain ones.",
     source: "\
         Data Modeling in Cassandra, the pathology lab: lightweight transactions are several times slower; \
@@ -388,6 +459,34 @@ mod tests {
     fn severity(patterns: impl IntoIterator<Item = Pattern>) -> Option<Severity> {
         let judgement = run(&LwtHeavy, &amid(patterns));
         judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn rounds_that_meet_in_few_partitions_are_in_the_title() {
+        let title = |partitions: u64| {
+            let mut window = amid([conditional(3_600)]);
+            let name = TableName {
+                keyspace: "shop".to_owned(),
+                table: "orders".to_owned(),
+            };
+            let traffic = window.tables.entry(name).or_default();
+            (0..partitions).for_each(|key| {
+                traffic
+                    .distinct_partitions
+                    .insert(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            });
+            run(&LwtHeavy, &window).findings[0].title.clone()
+        };
+        let [few, one, many] = [4, 1, 2_000].map(title);
+        assert!(
+            few.ends_with("; `shop.orders` has 4 partitions, which get 15 a second each"),
+            "{few}"
+        );
+        assert!(
+            one.ends_with("; `shop.orders` has one partition, which gets 60 a second"),
+            "{one}"
+        );
+        assert!(!many.contains("which get"), "{many}");
     }
 
     #[test]
