@@ -174,6 +174,12 @@ fn span(column: &Column) -> Option<(f64, &'static str)> {
     by_name.or_else(|| (column.data_type.to_string() == "date").then_some((DAY, "day")))
 }
 
+/// Whether a key has a bucket of which its name does not say how long it lasts.
+pub(super) fn has_bucket(table: &Table) -> bool {
+    let mut key = table.partition_key().iter();
+    key.any(|column| column.name.to_ascii_lowercase().contains("bucket") && span(column).is_none())
+}
+
 /// Whether rows go as well as they come: deleted by themselves, or with a TTL of their own.
 pub(super) fn rows_go(writes: &[TableWrite<'_>]) -> bool {
     let count = |is: &dyn Fn(&TableWrite<'_>) -> bool| -> u64 {

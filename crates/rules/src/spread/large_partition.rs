@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold, figures,
-    growth::{Growth, collects_for, rows_go},
+    growth::{Growth, collects_for, has_bucket, rows_go},
     limits::{DAY, MIB, PartitionLimits, forecast},
 };
 use crate::{
@@ -125,8 +125,20 @@ impl Subject<'_> {
         let limits = PartitionLimits::of(growth.size, found);
         let observed = context.watch_table(self.name).seconds();
         // From a burst nobody can tell what goes on.
-        let is_lasting =
-            observed >= found.threshold(&ABOUT, &OBSERVED) * 3_600.0 && growth.seconds >= observed * LASTING;
+        let is_lasting = observed >= LEAST_OBSERVED && growth.seconds >= observed * LASTING;
+        let is_short = observed < found.threshold(&ABOUT, &OBSERVED) * 3_600.0;
+        if is_short && has_bucket(self.table) {
+            return None;
+        }
+        let judged = |severity| match (is_short, severity) {
+            (false, severity) => severity,
+            (true, Severity::Medium | Severity::High) => Severity::Low,
+            (true, _) => Severity::Info,
+        };
+        let assumption = match is_short {
+            true => format!("if it goes on as in these {}", number::seconds(observed)),
+            false => "at this rate".to_owned(),
+        };
         let (severity, what, line) = match (collects_for(self.table), growth.rows_per_second()) {
             (Some((seconds, why)), Some(rate)) if is_lasting => {
                 let rows = rate * seconds;
@@ -138,9 +150,9 @@ impl Subject<'_> {
                     false => Severity::Low,
                 };
                 let forecast = format!("{} in {why}", limits.in_words(rows));
-                let what = format!(", and at this rate will have {forecast}");
+                let what = format!(", and {assumption} will have {forecast}");
                 (
-                    severity,
+                    judged(severity),
                     what,
                     Some(limits.line(&growth, rate, Some(seconds), forecast)),
                 )
@@ -151,11 +163,13 @@ impl Subject<'_> {
                 let severity = match days {
                     days if days <= found.threshold(&ABOUT, &SOON) => Severity::Medium,
                     days if days <= found.threshold(&ABOUT, &LATER) => Severity::Low,
+                    _ if is_short => Severity::Info,
                     _ => return None,
                 };
                 let forecast = format!("{} {}", limits.in_words(limits.rows), forecast(days, &growth));
-                let what = format!(", and at this rate will have {forecast}");
-                (severity, what, Some(limits.line(&growth, rate, None, forecast)))
+                let what = format!(", and {assumption} will have {forecast}");
+                let line = limits.line(&growth, rate, None, forecast);
+                (judged(severity), what, Some(line))
             }
             (None, _) => (
                 Severity::Info,
@@ -169,7 +183,7 @@ impl Subject<'_> {
             growth.rows_in_words(),
             figures::at_rate(rounded(growth.rows), context.watch_table(self.name))
         );
-        let width = self.width(is_lasting.then_some(&growth), 0.0, found);
+        let width = self.width(is_lasting.then_some(&growth).filter(|_| !is_short), 0.0, found);
         let finding = Finding::on_all(&ABOUT, severity, self.patterns(context), context)
             .of_table(self.name)
             .title(title)
@@ -220,6 +234,9 @@ impl Subject<'_> {
 /// A partition that grew for less of the observed time got a load, and no traffic.
 const LASTING: f64 = 0.5;
 
+/// Seconds; from less nothing is projected.
+const LEAST_OBSERVED: f64 = 60.0;
+
 pub(super) const ROWS: Threshold = Threshold {
     name: "rows",
     unit: "rows of a partition",
@@ -252,7 +269,7 @@ const OBSERVED: Threshold = Threshold {
     name: "observed_hours",
     unit: "hours",
     default: 1.0,
-    origin: "cqlens default: a shorter observation does not show a trend; the finding is info then",
+    origin: "cqlens default: a shorter observation does not show a trend; the severity is a step lower then",
 };
 
 const SOON: Threshold = Threshold {
@@ -289,7 +306,8 @@ pub(super) const ABOUT: About = About {
     severity: "Medium from `rows` or `mib`, high from `far` times as much. If a partition got `new_rows` and \
         nothing limits it: medium if it exceeds a limit within `soon_days`, low within `later_days`, nothing \
         beyond. If the key contains a span of time, or rows expire: low if a partition gets `rows` in that \
-        time, medium from `far` times as much. A burst, or less than `observed_hours`, is info.",
+        time, medium from `far` times as much. In less than `observed_hours` this is a projection, and a step \
+        lower; a burst, or less than a minute, is info.",
     severities: &[Severity::Info, Severity::Low, Severity::Medium, Severity::High],
     thresholds: &[ROWS, SIZE, FAR, NEW_ROWS, OBSERVED, SOON, LATER],
     needs: "\

@@ -94,6 +94,45 @@ fn a_partition_that_grows_without_end_is_forecast() {
     );
 }
 
+#[test]
+fn the_first_minutes_are_projected_with_their_assumption_and_judged_a_step_lower() {
+    let of = |table: &str, observed: f64| {
+        let mut window = window();
+        window.observed_seconds = observed;
+        grow(&mut window, 2, 1_000, (0, 60));
+        found(&window, table)
+    };
+    let two_days = ORDERS.replace("id));", "id)) WITH default_time_to_live = 172800;");
+    let [(severity, title)] = &of(&two_days, 80.0)[..] else {
+        unreachable!("one finding")
+    };
+    assert_eq!(*severity, Severity::Low, "{title}");
+    assert!(
+        title.contains(", and if it goes on as in these 1 min 20 s will have 2.9 M rows in ")
+            && title.ends_with("the 2 days of the rows' TTL"),
+        "{title}"
+    );
+    let [(severity, title)] = &of(ORDERS, 80.0)[..] else {
+        unreachable!("one finding")
+    };
+    assert_eq!(*severity, Severity::Low, "{title}");
+    // What is in a bucket may be enough, and an hour holds the rows of an hour.
+    let bucket = two_days
+        .replace("lab text,", "lab text, bucket int,")
+        .replace("(lab, at", "((lab, bucket), at");
+    assert_eq!(of(&bucket, 80.0), []);
+    assert_eq!(
+        of(
+            &ORDERS.replace("id));", "id)) WITH default_time_to_live = 3600;"),
+            80.0
+        ),
+        []
+    );
+    // A load that has ended, and a few seconds, say nothing of what comes.
+    assert_eq!(of(ORDERS, 600.0)[0].0, Severity::Info);
+    assert_eq!(of(&two_days, 40.0), []);
+}
+
 /// What a table whose rows are that large is told of 510 rows in 5.1 hours, all of one partition: title and bucket.
 fn forecast_of(bytes: u32) -> (Severity, String, String) {
     let mut window = window();
