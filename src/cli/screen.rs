@@ -70,6 +70,9 @@ impl ScreenSummary<'_> {
     /// Those of `to`.
     pub(super) fn print(&self, to: &mut dyn Write) -> io::Result<()> {
         let summary = &self.report.summary;
+        if let Some(time) = &summary.time {
+            writeln!(to, "{}", paragraph(time))?;
+        }
         writeln!(to, "{}", paragraph(&summary.headline))?;
         if let Some(caution) = &summary.caution {
             writeln!(to, "{}", paragraph(caution))?;

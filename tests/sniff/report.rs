@@ -18,6 +18,8 @@ const OF_THE_OBSERVER: &[&str] = &[
     "acceptance_mistakes",
     // Findings put together, which are compared one by one.
     "problems",
+    // Its points are as long as the windows of whoever watched.
+    "timeline",
 ];
 
 /// Rules that go by how many nodes or tables there are, or which tokens are whose, which a capture tells nobody.

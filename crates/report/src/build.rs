@@ -56,7 +56,7 @@ impl Report {
         let summary = summary::summarize(&summary::Facts {
             coverage: &window.coverage,
             totals: &totals,
-            tables: tables.len(),
+            tables: &tables,
             patterns: &patterns,
             problems: &problems,
             findings: &findings,

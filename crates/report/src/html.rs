@@ -16,6 +16,7 @@ mod growth;
 mod index;
 mod list;
 mod problem;
+mod ranking;
 mod sections;
 mod statement;
 mod table;
@@ -38,7 +39,7 @@ use index::{Index, Ranked};
 use super::{
     ColumnReport, ColumnRole, PatternReport, Quantiles, Report, chebotko, evidence, html, load, words,
 };
-use crate::text::Lines;
+use crate::{brief::brief, errors::ErrorLine, ranking::Ranking, text::Lines};
 use cqlens_rules::Severity;
 use cqlens_window::{PatternId, number};
 
@@ -54,7 +55,14 @@ const MOST_DEFINITIONS: usize = 10;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let index = Index::of(report);
-    ReportPage { report, index }.write_into(&mut Lines::new(to))
+    let page = ReportPage {
+        report,
+        index,
+        ranking: report.ranking(),
+        errors: report.error_lines(),
+        slowest: report.slowest(),
+    };
+    page.write_into(&mut Lines::new(to))
 }
 
 #[derive(Template)]
@@ -62,12 +70,15 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 struct ReportPage<'a> {
     report: &'a Report,
     index: Index<'a>,
+    ranking: Ranking<'a>,
+    errors: Vec<ErrorLine<'a>>,
+    /// The statements with the slowest executions.
+    slowest: Vec<&'a PatternReport>,
 }
 
-/// A part of the coverage bar.
+/// Executions whose partitions are known as well as its name says.
 struct CoverageShare {
     name: &'static str,
-    class: &'static str,
     count: u64,
 }
 
@@ -110,22 +121,17 @@ impl ReportPage<'_> {
     fn coverage_parts(&self) -> [CoverageShare; 4] {
         let coverage = &self.report.coverage;
         [
-            ("partitions counted exactly", "exact", coverage.partitions_exact),
-            ("bounds", "bounded", coverage.partitions_bounded),
-            ("scans, lower bound", "scan", coverage.partitions_scan),
-            ("unknown", "unknown", coverage.partitions_unknown),
+            ("partitions counted exactly", coverage.partitions_exact),
+            ("bounds", coverage.partitions_bounded),
+            ("scans, lower bound", coverage.partitions_scan),
+            ("unknown", coverage.partitions_unknown),
         ]
-        .map(|(name, class, count)| CoverageShare { name, class, count })
+        .map(|(name, count)| CoverageShare { name, count })
     }
 
     /// Executions that touch partitions.
     fn executions(&self) -> u64 {
         self.coverage_parts().iter().map(|part| part.count).sum()
-    }
-
-    fn coverage_bar(&self) -> Safe<String> {
-        let parts = self.coverage_parts().map(|part| (part.class, part.count));
-        chart::stacked("Partition counts", &parts)
     }
 
     /// How many problems of each severity, the greatest first.
@@ -195,7 +201,7 @@ impl ReportPage<'_> {
             parts.push(format!("{} have no partition key", number::percent(share)));
         }
         let latency = &totals.read_latency_us;
-        if latency.count > 0 && self.has_times() {
+        if latency.count > 0 && self.report.has_times() {
             parts.push(format!(
                 "read latency {} (p50 · p99)",
                 latency.shown([latency.p50, latency.p99])
@@ -268,6 +274,11 @@ impl ReportPage<'_> {
             true => format!("<a href=\"#p-{id}\">{}</a>", escaped(words)),
             false => escaped(words),
         })
+    }
+
+    /// A link to a statement by its line in lists.
+    fn brief_link(&self, pattern: &PatternReport) -> Safe<String> {
+        self.pattern_link(pattern.id, &brief(&pattern.cql))
     }
 
     /// A link to a statement by what it is; nothing where it is not shown.

@@ -16,7 +16,7 @@ use super::{
     FindingReport, PatternReport, ProblemReport, Report, SequenceReport, TableReport, coverage_notes,
     evidence, html, load, summary::cql_of_all, words,
 };
-use crate::text::Lines;
+use crate::{brief::brief, text::Lines};
 use chapters::chapters;
 use comparison::comparison;
 use cqlens_rules::Severity;
@@ -24,8 +24,6 @@ use cqlens_window::number;
 pub(super) use escape::{code, code_cell, fenced, prose, prose_cell};
 use timeline::timeline;
 
-/// A pull request is no place for all of them.
-const MOST_PATTERNS: usize = 20;
 const MOST_TABLES: usize = 50;
 const MOST_OPERATIONS: usize = 30;
 const MOST_NODES: usize = 50;
@@ -53,9 +51,11 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&head)?;
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
     let others: &[Section] = match report.by_table {
-        Some(_) => &[chapters, comparison, gone, accepted, timeline, operations, nodes],
+        Some(_) => &[
+            patterns, errors, chapters, comparison, gone, accepted, timeline, operations, nodes,
+        ],
         None => &[
-            chapters, comparison, gone, accepted, timeline, operations, tables, patterns, nodes,
+            patterns, errors, chapters, comparison, gone, accepted, timeline, operations, tables, nodes,
         ],
     };
     let others = others.iter().map(|section| piece(|to| section(report, to)));
@@ -149,6 +149,9 @@ fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         writeln!(to, "> **Before you read on:** {}\n", prose(notice))?;
     }
     let summary = &report.summary;
+    if let Some(time) = &summary.time {
+        write!(to, "**{}** ", prose(time))?;
+    }
     write!(to, "**{}** {}", prose(&summary.headline), prose(&summary.detail))?;
     match &summary.caution {
         Some(caution) => writeln!(to, " **{}**\n", prose(caution))?,
@@ -439,13 +442,64 @@ fn tombstones(table: &TableReport) -> String {
 }
 
 fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    if report.patterns.is_empty() {
+    let ranking = report.ranking();
+    if ranking.statements.is_empty() {
         return Ok(());
     }
-    writeln!(to, "\n## The costliest patterns\n")?;
-    let shown: Vec<_> = report.patterns.iter().take(MOST_PATTERNS).collect();
-    statements(report, &shown, to)?;
-    more(report.patterns.len(), MOST_PATTERNS, "patterns", to)
+    let (heading, share, times, rule) = match report.has_times() {
+        true => ("Where the time goes", "Time", " Mean | p99 |", " ---: | ---: |"),
+        false => ("Where the work goes", "Work", "", ""),
+    };
+    writeln!(to, "\n## {heading}\n")?;
+    writeln!(
+        to,
+        "| # | {share} | Executions |{times} Rate | Table | Statement | Touches on average |"
+    )?;
+    writeln!(to, "| ---: | ---: | ---: |{rule} ---: | --- | --- | --- |")?;
+    for (at, ranked) in (1..).zip(&ranking.statements) {
+        let pattern = ranked.pattern;
+        let latency = &pattern.latency_us;
+        let times = match (report.has_times(), latency.count) {
+            (false, _) => String::new(),
+            (true, 0) => " – | – |".to_owned(),
+            (true, _) => format!(
+                " {} | {} |",
+                number::micros(number::rounded(latency.mean)),
+                number::micros(latency.p99)
+            ),
+        };
+        writeln!(
+            to,
+            "| {at} | {} | {} |{times} {} | {} | {} | {} |",
+            number::percent(ranked.share),
+            number::count(pattern.count),
+            words::rate(pattern.count, pattern.observed_seconds),
+            pattern.table.as_deref().map_or("–".to_owned(), code_cell),
+            code_cell(&brief(&pattern.cql)),
+            ranked.touched(),
+        )?;
+    }
+    match ranking.rest() {
+        Some(rest) => writeln!(to, "\n{rest}"),
+        None => Ok(()),
+    }
+}
+
+/// What was refused or warned of.
+fn errors(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    let lines = report.error_lines();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(to, "\n## Errors and warnings\n")?;
+    for line in lines {
+        let statement = line.pattern.map_or_else(
+            || "Statements that change the schema".to_owned(),
+            |pattern| code(&brief(&pattern.cql)),
+        );
+        writeln!(to, "- {statement}: {}", prose(&line.said))?;
+    }
+    Ok(())
 }
 
 /// One line a statement.

@@ -56,10 +56,12 @@ pub struct Span {
     pub sources: BTreeSet<String>,
 }
 
-/// A report in two sentences. Names and CQL stand in backticks.
+/// A report in a few sentences. Names and CQL stand in backticks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// Where the measured time goes, good or bad; null where no time was measured.
+    pub time: Option<String>,
     /// How bad it is.
     pub headline: String,
     /// What is worst, or what was judged.
@@ -215,6 +217,9 @@ pub struct ColumnReport {
     pub kind: ColumnRole,
     /// Whether a secondary index is on it.
     pub indexed: bool,
+    /// Reads that used the index; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_reads: Option<u64>,
 }
 
 /// The part of a column in its table.
@@ -333,6 +338,9 @@ pub struct PatternReport {
     pub missed: u64,
     /// Exchanges whose response was an error.
     pub errors: u64,
+    /// These errors by their name in the protocol's specification; absent without errors.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_codes: BTreeMap<String, u64>,
     /// Warnings in responses.
     pub warnings: u64,
     /// From the request's last byte to the response's first.
@@ -377,7 +385,8 @@ pub struct PatternReport {
     pub flags: BTreeSet<Flag>,
     /// By client.
     pub clients: BTreeMap<String, u64>,
-    /// Its latencies together, in microseconds: executions × mean latency.
+    /// Its latencies together, in microseconds: executions × mean latency; 0 of definitions, which are no part of the measured
+    /// time.
     pub time_us: u64,
     /// Its part of the time of all patterns of the application, 0 to 1; null where no time was measured.
     pub time_share: Option<f64>,

@@ -1,10 +1,12 @@
-//! The report in two sentences: is it bad, what is worst, can it be trusted.
+//! The report in a few sentences: where the time goes, is it bad, what is worst, can it be trusted.
+
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{FindingReport, PatternReport, ProblemReport, Report, Summary, Totals};
+use super::{FindingReport, PatternReport, ProblemReport, Report, Summary, TableReport, Totals};
 use cqlens_cql::footprint::PartitionClass;
 use cqlens_rules::Severity;
 use cqlens_window::{Coverage, OVERFLOW, number};
@@ -13,7 +15,7 @@ use cqlens_window::{Coverage, OVERFLOW, number};
 pub(super) struct Facts<'a> {
     pub(super) coverage: &'a Coverage,
     pub(super) totals: &'a Totals,
-    pub(super) tables: usize,
+    pub(super) tables: &'a [TableReport],
     pub(super) patterns: &'a [PatternReport],
     pub(super) problems: &'a [ProblemReport],
     pub(super) findings: &'a [FindingReport],
@@ -27,7 +29,7 @@ impl<'a> Facts<'a> {
         Self {
             coverage: &report.coverage,
             totals: &report.totals,
-            tables: report.tables.len(),
+            tables: &report.tables,
             patterns: &report.patterns,
             problems: &report.problems,
             findings: &report.findings,
@@ -42,9 +44,6 @@ const WORTH_A_COST: f64 = 0.01;
 
 /// What takes so many times its share of the statements is worth more than another look at the others.
 const CONCENTRATED: f64 = 2.0;
-
-/// From this share of time or work on, the costliest pattern is named though no rule warns of it.
-const WORTH_NAMING: f64 = 0.05;
 
 /// More than this share of requests left out or of executions uncounted, and the first screen says so.
 const WORTH_A_CAUTION: f64 = 0.05;
@@ -70,6 +69,7 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
         (headline(facts), detail(facts))
     };
     Summary {
+        time: time::sentence(facts),
         headline,
         detail,
         caution: caution(facts.coverage),
@@ -82,11 +82,9 @@ fn headline(facts: &Facts<'_>) -> String {
         1 => " except an accepted one".to_owned(),
         more => format!(" except {} accepted ones", number::word(more as u64)),
     };
-    let costly: BTreeSet<_> = facts
-        .findings
-        .iter()
-        .filter(|finding| finding.severity >= Severity::Medium)
-        .flat_map(|finding| &finding.patterns)
+    let costly = facts.problems.iter();
+    let costly: Vec<_> = costly
+        .filter(|problem| problem.severity >= Severity::Medium)
         .collect();
     if costly.is_empty() {
         let no = match facts.findings.first().map(|finding| finding.severity) {
@@ -99,47 +97,56 @@ fn headline(facts: &Facts<'_>) -> String {
         };
     }
     let others = unjudged(facts.coverage).map(|others| format!(" {}.", capitalized(&others)));
-    let those: Vec<_> = facts
-        .patterns
-        .iter()
-        .filter(|pattern| costly.contains(&pattern.id))
-        .collect();
-    format!("{}.{}", costs(facts, &those), others.unwrap_or_default())
+    format!("{}.{}", costs(facts, &costly), others.unwrap_or_default())
 }
 
-/// What patterns with findings cost: whether a few statements take much (concentrated), whether they take about what
+/// What the statements of these problems cost: whether a few of them take much (concentrated), whether they take about what
 /// as many others would (spread), or are a risk that costs nothing today.
-fn costs(facts: &Facts<'_>, patterns: &[&PatternReport]) -> String {
+fn costs(facts: &Facts<'_>, problems: &[&ProblemReport]) -> String {
+    let findings: BTreeSet<_> = problems.iter().flat_map(|problem| &problem.findings).collect();
+    let findings = facts
+        .findings
+        .iter()
+        .filter(|finding| findings.contains(&finding.id));
+    let ids: BTreeSet<_> = findings.flat_map(|finding| &finding.patterns).collect();
+    let patterns = facts.patterns.iter().filter(|pattern| ids.contains(&pattern.id));
+    let patterns: Vec<_> = patterns.collect();
     let all: u64 = facts.patterns.iter().map(|pattern| pattern.count).sum();
     let count: u64 = patterns.iter().map(|pattern| pattern.count).sum();
     let time: Option<f64> = patterns.iter().map(|pattern| pattern.time_share).sum();
     let work: f64 = patterns.iter().map(|pattern| pattern.work_share).sum();
-    let (these, take) = match patterns.len() {
-        1 => ("One query pattern".to_owned(), "takes"),
-        many => (
-            format!("{} query patterns", capitalized(&number::word(many as u64))),
-            "take",
-        ),
-    };
+    let is_one = problems.len() == 1;
+    let (these, take) = (these(problems), if is_one { "takes" } else { "take" });
     let shares = shares(time, work);
     if time.unwrap_or_default().max(work) < WORTH_A_COST {
-        let are = if patterns.len() == 1 { "is" } else { "are" };
-        return format!("{these} with findings {are} a risk rather than a cost: {shares} today");
+        let are = if is_one { "is" } else { "are" };
+        return format!("{these} {are} a risk rather than a cost: {shares} today");
     }
     let (of_statements, most) = (number::share(count, all), time.unwrap_or_default().max(work));
     let times_their_share = most * all as f64 / count.max(1) as f64;
     if times_their_share >= CONCENTRATED {
         return format!("{these} {take} {shares} with {of_statements} of the statements");
     }
-    let they_are = if patterns.len() == 1 { "it is" } else { "they are" };
     let costly = if times_their_share >= 1.0 / CONCENTRATED {
         "about as costly as the average"
     } else {
         "cheaper than the average"
     };
-    format!(
-        "{these} with findings {take} {shares}; {they_are} {of_statements} of the statements, each {costly}"
-    )
+    format!("{these} {take} {shares} with {of_statements} of the statements, each {costly}")
+}
+
+/// `The medium problem`, `The 5 high and medium problems`.
+fn these(problems: &[&ProblemReport]) -> String {
+    let has = |severity| problems.iter().any(|problem| problem.severity == severity);
+    let severities = match (has(Severity::High), has(Severity::Medium)) {
+        (true, true) => "high and medium",
+        (true, false) => "high",
+        (false, _) => "medium",
+    };
+    match problems.len() {
+        1 => format!("The {severities} problem"),
+        many => format!("The {many} {severities} problems"),
+    }
 }
 
 /// `11 % of the measured time and 38 % of the work`; the work alone where no time was measured.
@@ -219,26 +226,7 @@ fn detail(facts: &Facts<'_>) -> String {
     if worst.severity < Severity::Medium {
         return format!("Problems: {counted}. {}", single_partition(facts.totals));
     }
-    let costliest = costliest_without_finding(facts).unwrap_or_default();
-    format!(
-        "Problems: {counted}. The worst: {}.{costliest}",
-        lower_first(&worst.title)
-    )
-}
-
-/// The costliest pattern, if it has no finding: a reader who looks for time looks there.
-fn costliest_without_finding(facts: &Facts<'_>) -> Option<String> {
-    let costliest = facts.patterns.iter().find(|pattern| pattern.id != OVERFLOW)?;
-    let time_or_work = costliest.time_share.unwrap_or(costliest.work_share);
-    let mut findings = facts.findings.iter();
-    let is_judged = findings.any(|finding| finding.patterns.contains(&costliest.id));
-    (time_or_work >= WORTH_NAMING && !is_judged).then(|| {
-        format!(
-            " The costliest pattern has no finding: `{}` takes {}.",
-            costliest.cql,
-            shares(costliest.time_share, costliest.work_share)
-        )
-    })
+    format!("Problems: {counted}. The worst: {}.", lower_first(&worst.title))
 }
 
 /// What a report without findings rests on.
@@ -247,7 +235,7 @@ fn looked_at(facts: &Facts<'_>) -> String {
         "{} rules checked {} on {}.",
         capitalized(&number::word(facts.rules as u64)),
         number::plural(facts.patterns.len() as u64, "query pattern", "query patterns"),
-        number::plural(facts.tables as u64, "table", "tables"),
+        number::plural(facts.tables.len() as u64, "table", "tables"),
     )
 }
 

@@ -3,6 +3,7 @@
 use std::{iter::Sum, ops::Add};
 
 use super::Context;
+use cqlens_cql::plan::StatementKind;
 use cqlens_window::Pattern;
 
 /// What some executions cost. The two figures are never multiplied with each other: latency already holds the
@@ -17,8 +18,12 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What the executions of a pattern cost.
+    /// What the executions of a pattern cost; nothing if it defines something: a model is not slow because its tables took
+    /// seconds to create.
     pub fn of(pattern: &Pattern) -> Self {
+        if matches!(pattern.head.kind, StatementKind::Ddl | StatementKind::Other) {
+            return Self::default();
+        }
         let touched = [&pattern.partitions, &pattern.rows, &pattern.tombstones.scanned];
         Self {
             time_us: pattern.latency_us.total(),
@@ -75,5 +80,19 @@ impl Add for Cost {
 impl Sum for Cost {
     fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
         costs.fold(Self::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::pattern;
+
+    #[test]
+    fn definitions_cost_nothing() {
+        let mut create = pattern("CREATE TABLE a.b (c int PRIMARY KEY)", StatementKind::Ddl, 3);
+        assert_eq!(Cost::of(&create), Cost::default());
+        create.head.kind = StatementKind::Insert;
+        assert!(Cost::of(&create).time_us > 0);
     }
 }

@@ -34,8 +34,8 @@ pub(super) fn count(pattern: &Pattern, codes: &[u32]) -> u64 {
         .sum()
 }
 
-/// The name in the specification.
-pub(super) fn name(code: u32) -> &'static str {
+/// The name of an error in the specification.
+pub fn name(code: u32) -> &'static str {
     match code {
         0x0000 => "SERVER_ERROR",
         0x000A => "PROTOCOL_ERROR",

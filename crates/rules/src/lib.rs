@@ -58,6 +58,7 @@ pub use application::{Parts as ClientParts, name as application_name, parts as c
 pub use cause::Cause;
 pub use context::Context;
 pub use cost::{Cost, share_step};
+pub use error_code::name as error_name;
 pub use evidence::{
     Client, ColumnLink, CopiedTables, EvidenceValue, KeyspaceReplicas, KnownFrom, TableIndex, TombstoneCause,
     TombstoneWriter, WarningClass,

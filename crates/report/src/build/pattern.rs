@@ -1,10 +1,12 @@
 //! From the counts of a pattern to what a report says of it.
 
+use std::collections::BTreeMap;
+
 use super::numbers::{latency, observed_tombstones, quantiles};
 use crate::{
     PartitionsReport, PatternReport, PerRead, RepeatsReport, RoutingReport, ScannedReport, TokenRangesReport,
 };
-use cqlens_rules::{Context, Cost};
+use cqlens_rules::{Context, Cost, error_name};
 use cqlens_window::{Distinct, Paging, Pattern, PatternId, Repeats, Scanned, TokenRanges};
 
 /// The report of a pattern; drivers' and tools' own have no part in what the application costs.
@@ -21,6 +23,7 @@ pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, context: &Context
         observed_seconds: context.watched_seconds([pattern]),
         missed: pattern.missed.executions,
         errors: pattern.errors,
+        error_codes: error_codes(pattern),
         warnings: pattern.warnings,
         latency_us: latency(&pattern.latency_us),
         partitions: PartitionsReport {
@@ -49,6 +52,14 @@ pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, context: &Context
         work: cost.work,
         work_share: of_application(cost.work_share(context)),
     }
+}
+
+fn error_codes(pattern: &Pattern) -> BTreeMap<String, u64> {
+    let mut by_name = BTreeMap::new();
+    for (&code, &count) in &pattern.error_codes {
+        *by_name.entry(error_name(code).to_owned()).or_default() += count;
+    }
+    by_name
 }
 
 fn per_read(paging: &Paging) -> Option<PerRead> {

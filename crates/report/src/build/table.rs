@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use cqlens_cql::schema::{ColumnKind, DataType, Order, Schema, Table, TableName, is_system};
+use cqlens_cql::schema::{ColumnKind, ColumnName, DataType, Order, Schema, Table, TableName, is_system};
 
 use super::numbers::{observed_tombstones, quantiles};
 use crate::{ColumnReport, ColumnRole, PartitionWeight, PatternReport, TableReport, TopPartition};
@@ -30,7 +30,9 @@ pub(super) fn tables(window: &Window, schema: &Schema, patterns: &[PatternReport
     let mut tables: Vec<_> = of_users
         .map(|(name, traffic)| {
             let patterns = by_table.remove(name).unwrap_or_default();
-            table_report(name, traffic, patterns, schema.table(&name.keyspace, &name.table))
+            let definition = schema.table(&name.keyspace, &name.table);
+            let columns = definition.map(|table| columns(table, name, window));
+            table_report(name, traffic, patterns, definition, columns.unwrap_or_default())
         })
         .collect();
     tables.sort_by_key(|table| {
@@ -60,6 +62,7 @@ fn table_report(
     traffic: &TableTraffic,
     patterns: Vec<PatternId>,
     definition: Option<&Table>,
+    columns: Vec<ColumnReport>,
 ) -> TableReport {
     TableReport {
         keyspace: name.keyspace.clone(),
@@ -73,7 +76,7 @@ fn table_report(
         top_partitions: top_partitions(traffic),
         distinct_partitions: traffic.distinct_partitions.estimate(),
         patterns,
-        columns: definition.map(columns).unwrap_or_default(),
+        columns,
         view_of: definition.and_then(Table::base).map(str::to_owned),
         comment: definition.map_or_else(String::new, |table| Comment::of(table).text),
     }
@@ -123,8 +126,16 @@ fn weight(weights: &Weights, key: u64) -> PartitionWeight {
     }
 }
 
-fn columns(table: &Table) -> Vec<ColumnReport> {
+fn columns(table: &Table, name: &TableName, window: &Window) -> Vec<ColumnReport> {
     let targets = || table.indexes.values().flat_map(|index| &index.targets);
+    let index_reads = |column: &str| {
+        let column = ColumnName {
+            table: name.clone(),
+            column: column.to_owned(),
+        };
+        let traffic = window.indexed.get(&column);
+        traffic.map_or(0, |traffic| traffic.reads + traffic.reads_in_partition)
+    };
     let columns = table.columns.iter();
     columns
         .map(|column| ColumnReport {
@@ -139,6 +150,9 @@ fn columns(table: &Table) -> Vec<ColumnReport> {
                 ColumnKind::Regular => ColumnRole::Regular,
             },
             indexed: targets().any(|target| target.column == column.name),
+            index_reads: targets()
+                .any(|target| target.column == column.name)
+                .then(|| index_reads(&column.name)),
         })
         .collect()
 }

@@ -410,6 +410,7 @@ mod tests {
                 is_user_defined,
                 kind: ColumnRole::Regular,
                 indexed: false,
+                index_reads: None,
             };
             assert_eq!(physical_type(&column), shown);
         }

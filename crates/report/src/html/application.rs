@@ -51,7 +51,7 @@ impl ReportPage<'_> {
             "of the requests",
         )];
         let latency = table::latency(&application.latency_us);
-        if self.has_times() && !latency.is_empty() {
+        if self.report.has_times() && !latency.is_empty() {
             facts.push(fact(latency, "latency of its statements, p50 · p99"));
         }
         if application.of_statements > 0 {

@@ -223,31 +223,6 @@ pub(super) fn caption(chart: &Chart) -> String {
     )
 }
 
-/// Parts of a whole in one bar; empty parts are left out.
-pub(super) fn stacked(label: &str, parts: &[(&'static str, u64)]) -> Safe<String> {
-    let whole: u64 = parts.iter().map(|part| part.1).sum();
-    let shares: Vec<_> = parts
-        .iter()
-        .map(|(name, count)| format!("{name} {}", number::share(*count, whole)))
-        .collect();
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 1000 9\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}: {}\">\
-         <rect class=\"track\" width=\"1000\" height=\"9\"/>",
-        shares.join(", ")
-    );
-    let mut from = 0.0;
-    for (name, count) in parts.iter().filter(|part| part.1 > 0) {
-        let width = *count as f64 / whole as f64 * 1_000.0;
-        let _ = write!(
-            svg,
-            "<rect class=\"{name}\" x=\"{from:.2}\" width=\"{width:.2}\" height=\"9\"/>"
-        );
-        from += width;
-    }
-    svg.push_str("</svg>");
-    Safe(svg)
-}
-
 /// Reads and writes of a table, side by side.
 pub(super) fn read_write(reads: u64, writes: u64) -> Safe<String> {
     if reads + writes == 0 {

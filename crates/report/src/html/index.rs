@@ -7,7 +7,7 @@ use super::super::{FindingReport, PatternReport, ProblemReport, Report, TableRep
 use super::problem::MOST_NOTES;
 use cqlens_cql::plan::StatementKind;
 use cqlens_rules::{Severity, StableId};
-use cqlens_window::{OVERFLOW, PatternId};
+use cqlens_window::PatternId;
 
 /// More patterns than this are for programs.
 const MOST_PATTERNS: usize = 500;
@@ -215,15 +215,6 @@ impl<'a> Index<'a> {
 
     pub(super) fn has_application(&self, name: &str) -> bool {
         self.applications.contains(name)
-    }
-
-    /// The costliest pattern that nothing above info was found on.
-    pub(super) fn costliest_without_problem(&self, report: &'a Report) -> Option<&'a PatternReport> {
-        let mut patterns = report.patterns.iter();
-        patterns.find(|pattern| {
-            let is_judged = self.found_on(pattern).iter().any(|(rank, _)| rank.is_some());
-            !is_judged && pattern.id != OVERFLOW && self.is_shown(pattern.id)
-        })
     }
 }
 

@@ -40,12 +40,6 @@ impl<'a> ReportPage<'a> {
         }
     }
 
-    /// Whether any time was measured that says something of the cluster.
-    pub(super) fn has_times(&self) -> bool {
-        let mut problems = self.report.problems.iter();
-        problems.any(|problem| problem.time_share.is_some())
-    }
-
     /// Whether the list has anything to say of new, changed and accepted problems.
     pub(super) fn has_states(&self) -> bool {
         let mut problems = self.index.problems.iter();

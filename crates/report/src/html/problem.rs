@@ -81,7 +81,7 @@ impl<'a> ReportPage<'a> {
 
     /// The figures of a finding; times only where they say something of the cluster.
     pub(super) fn evidence(&self, evidence: &[(&'static str, EvidenceValue)]) -> Vec<evidence::EvidenceLine> {
-        let says_something = |name: &str| self.has_times() || !name.ends_with("_us");
+        let says_something = |name: &str| self.report.has_times() || !name.ends_with("_us");
         let evidence = evidence.iter().filter(|(name, _)| says_something(name));
         evidence::lines(&evidence.cloned().collect::<Vec<_>>())
     }
@@ -120,7 +120,7 @@ impl<'a> ReportPage<'a> {
     /// What is drawn of a finding; latencies only where they say something of the cluster.
     pub(super) fn chart_of<'f>(&self, finding: &'f FindingReport) -> Option<&'f Chart> {
         let chart = finding.chart.as_ref();
-        chart.filter(|chart| chart.unit != Unit::Micros || self.has_times())
+        chart.filter(|chart| chart.unit != Unit::Micros || self.report.has_times())
     }
 
     /// The operation that a finding of several statements speaks of.

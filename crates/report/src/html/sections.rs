@@ -5,8 +5,11 @@ use std::ops::Deref;
 
 use askama::{Template, filters::HtmlSafe};
 
-use super::{ReportPage, chart, comparison, evidence, html, index::Ranked, load, words};
-use crate::{Comparison, PatternReport, TableReport, TimelineReport, coverage_notes};
+use super::{ReportPage, chart, comparison, evidence, html, index, load, words};
+use crate::{
+    Comparison, PatternReport, TableReport, TimelineReport, coverage_notes, errors::ErrorLine,
+    ranking::Ranking,
+};
 use cqlens_rules::Severity;
 use cqlens_window::number;
 
@@ -40,6 +43,9 @@ macro_rules! section {
 }
 
 section!(List, "list.html", list_section());
+section!(Ranked, "ranking.html", ranking_section(ranking: &'s Ranking<'s>));
+section!(Errors, "errors.html", errors_section(lines: &'s [ErrorLine<'s>]));
+section!(Slowest, "slowest.html", slowest_section(slowest: &'s [&'s PatternReport]));
 section!(ByTable, "by_table.html", by_table_section());
 section!(Chapters, "chapters.html", chapters_section());
 section!(Compared, "comparison.html", comparison_section(comparison: &'s Comparison));
@@ -47,7 +53,7 @@ section!(Tables, "tables.html", tables_section());
 section!(Table, "table.html", table_section(table: &'s TableReport, is_open: bool));
 section!(Pattern, "pattern.html", pattern_section(pattern: &'s PatternReport));
 section!(Problems, "problems.html", problems_section());
-section!(Problem, "problem.html", problem_section(ranked: &'s Ranked<'a>));
+section!(Problem, "problem.html", problem_section(ranked: &'s index::Ranked<'a>));
 section!(Accepted, "accepted.html", accepted_section());
 section!(OverTime, "timeline.html", timeline_section(timeline: &'s TimelineReport));
 section!(Model, "model.html", model_section());

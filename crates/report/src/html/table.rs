@@ -111,7 +111,7 @@ impl<'a> ReportPage<'a> {
     pub(super) fn in_brief(&self, pattern: &PatternReport) -> String {
         let rows = &pattern.rows;
         let rows = (!rows.steps.is_empty()).then(|| format!("{} rows", number::count(rows.p99)));
-        let times = self.has_times().then(|| latency(&pattern.latency_us));
+        let times = self.report.has_times().then(|| latency(&pattern.latency_us));
         let said = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", number::count(count)));
         let unprepared = (pattern.unprepared > 0)
             .then(|| number::share(pattern.prepared, pattern.prepared + pattern.unprepared) + " prepared");
@@ -168,6 +168,14 @@ pub(super) fn kind(pattern: &PatternReport) -> &'static str {
         "R" => "Read",
         "W" => "Write",
         _ => "Statement",
+    }
+}
+
+/// The colour of a statement: reads have one, writes the other.
+pub(super) fn colour(pattern: &PatternReport) -> &'static str {
+    match pattern.kind.is_read() {
+        true => "r",
+        false => "w",
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a> ReportPage<'a> {
         let axis = TimeAxis::of(&course);
         let strips = [&REQUESTS, &LATENCY, &PARTITIONS, &TOMBSTONES].into_iter();
         let strips = strips.filter_map(|measure| {
-            let is_told = measure.name != LATENCY.name || self.has_times();
+            let is_told = measure.name != LATENCY.name || self.report.has_times();
             let drawn = is_told.then(|| axis.line(&course, measure, usual)).flatten()?;
             let range = measure.range(drawn.least, drawn.most);
             let label = format!("{}, {}: {range}", measure.name, measure.unit);
@@ -124,7 +124,7 @@ impl<'a> ReportPage<'a> {
     }
 
     /// A small picture.
-    fn sparkline(&self, course: Course, measure: &Measure) -> Safe<String> {
+    pub(super) fn sparkline(&self, course: Course, measure: &Measure) -> Safe<String> {
         let course = course.at_most(SPARKLINE_POINTS);
         let usual = self
             .report
@@ -370,7 +370,7 @@ mod tests {
         );
         assert!(!page.contains("NaN") && !page.contains("inf\"") && !page.contains(">inf"));
         let sparks = page.matches("class=\"spark\"").count();
-        assert_eq!(sparks, 2, "of the problem and the table");
+        assert_eq!(sparks, 3, "of the problem, its statement and the table");
         assert!(page.contains("aria-label=\"requests: 1 a second to 2 a second\""));
     }
 
@@ -478,7 +478,7 @@ mod tests {
         let page = html(&reported(&hours));
         let pictures = page.split("<svg class=\"spark\"").skip(1);
         let sizes: Vec<_> = pictures.map(|rest| rest.find("</svg>").unwrap()).collect();
-        assert_eq!(sizes.len(), 31, "thirty tables and a problem");
+        assert_eq!(sizes.len(), 32, "thirty tables, a problem and its statement");
         assert!(sizes.iter().sum::<usize>() < 25_000, "{sizes:?}");
     }
 

@@ -4,7 +4,7 @@ use super::{
     super::{ProblemReport, Report, TableReport},
     TimelinePoint, TimelineReport,
 };
-use cqlens_window::number;
+use cqlens_window::{PatternId, number};
 
 /// A quantity over time.
 pub(crate) struct Measure {
@@ -208,6 +208,13 @@ impl Report {
             false => &REQUESTS,
         };
         Some((course, measure))
+    }
+
+    /// A statement's requests; none where it has no timeline.
+    pub(crate) fn pattern_over_time(&self, id: PatternId) -> Option<Course> {
+        let timeline = self.timeline.as_ref()?;
+        let one = timeline.patterns.iter().find(|one| one.pattern == id)?;
+        Some(timeline.course_of(&one.points))
     }
 
     /// A table's requests; none where it has no timeline.

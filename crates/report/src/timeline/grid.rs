@@ -9,8 +9,12 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Each a multiple of the one before, so that points join; what a clock shows, unlike 64 minutes. Days double.
-const LENGTHS: [i64; 9] = [
+/// Each a multiple of the one before, so that points join; what a clock shows, unlike 64 minutes. Days double. The first ones
+/// are for windows of a few seconds: in minutes, half of a short test would be its beginning and its end.
+const LENGTHS: [i64; 12] = [
+    1,
+    10,
+    30,
     MINUTE,
     5 * MINUTE,
     15 * MINUTE,
@@ -34,7 +38,7 @@ pub(super) struct Grid {
 impl Default for Grid {
     fn default() -> Self {
         Self {
-            length: MINUTE,
+            length: LENGTHS[0],
             span: None,
         }
     }
@@ -44,7 +48,7 @@ impl Grid {
     /// With a window from `first` to `last` in which a source watched for so many seconds.
     pub(super) fn with(self, first: Timestamp, last: Timestamp, seconds: f64) -> Self {
         let span = (first.as_second(), last.as_second());
-        let mut length = MINUTE;
+        let mut length = LENGTHS[0];
         while (length as f64) < seconds * WHOLE {
             length = longer(length);
         }
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn each_length_is_a_multiple_of_the_one_before() {
-        let mut length = MINUTE;
+        let mut length = LENGTHS[0];
         for _ in 0..20 {
             assert_eq!(longer(length) % length, 0, "{length}");
             length = longer(length);

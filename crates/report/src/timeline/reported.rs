@@ -25,7 +25,7 @@ pub struct TimelineReport {
     pub points: Vec<TimelinePoint>,
     /// At most 50 of the report's tables: those that were among the busiest throughout. If `points` has a point that a table does not have, the table had no requests then.
     pub tables: Vec<TableTimeline>,
-    /// At most 100 patterns with findings, those that were among the costliest throughout; points as for tables.
+    /// At most 100 patterns: with findings and of the ranking, those that were among the costliest throughout; points as for tables.
     pub patterns: Vec<PatternTimeline>,
     /// Versions of applications that appeared after the first point, where another version of the application was seen
     /// before, by when they did; at most 200.
@@ -153,7 +153,9 @@ impl Report {
     ) -> Vec<PatternTimeline> {
         let findings = self.findings.iter().chain(&self.accepted);
         let mut seen = BTreeSet::new();
-        let ids = findings.flat_map(|finding| finding.patterns.iter().copied());
+        let of_findings = findings.flat_map(|finding| finding.patterns.iter().copied());
+        let ranked = self.ranking().statements;
+        let ids = of_findings.chain(ranked.iter().map(|one| one.pattern.id));
         let patterns = ids.filter(|id| seen.insert(*id)).filter_map(|id| {
             let (series, first_seen) = (timeline.patterns.get(&id)?, first_seen(window, id));
             let points = watched.busy(series);
