@@ -16,7 +16,7 @@ use cqlens_proto::{
 };
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-use super::{Contacts, SystemReader, read};
+use super::{Contacts, SeeClients, SystemReader, read};
 use cqlens_audit::catalog::{ClusterState, Live, PreparedStatements};
 use cqlens_capture::memory::{Part, Use};
 use cqlens_client::{Client, ClientError, ClientOptions};
@@ -24,12 +24,19 @@ use cqlens_proxy::throttle::Throttle;
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
-    follow_any(live, Contacts::only(address), move |_address| options.clone()).await;
+    let contacts = Contacts::only(address);
+    follow_any(live, contacts, move |_address| options.clone(), None).await;
 }
 
 /// Follows the cluster through any of its nodes, one at a time: when a node is lost, through the next one.
-/// `options` tells how to connect to an address. Never returns; drop the future to stop.
-pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&str) -> ClientOptions) {
+/// `options` tells how to connect to an address; the clients of the node that is followed go to `see_clients`. Never returns;
+/// drop the future to stop.
+pub async fn follow_any(
+    live: Arc<Live>,
+    contacts: Contacts,
+    options: impl Fn(&str) -> ClientOptions,
+    see_clients: Option<SeeClients>,
+) {
     live.begin_following();
     let mut patience = Patience::default();
     let mut last = None;
@@ -41,7 +48,8 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
                 max_answer_bytes: memory.limit() / 4,
                 ..options(&address)
             };
-            let Err(error) = session(&live, &address, &options, memory, &mut so_far).await;
+            let see = see_clients.as_ref();
+            let Err(error) = session(&live, &address, (&options, see), memory, &mut so_far).await;
             let trouble = trouble(&address, &error);
             // Whoever reads of it in the log finds it in the status, too.
             live.troubled_by(Some(trouble.clone()));
@@ -137,7 +145,7 @@ struct ConnectionProgress {
 async fn session(
     live: &Live,
     address: &str,
-    options: &ClientOptions,
+    (options, see_clients): (&ClientOptions, Option<&SeeClients>),
     memory: Part,
     so_far: &mut ConnectionProgress,
 ) -> Result<std::convert::Infallible, ClientError> {
@@ -154,6 +162,8 @@ async fn session(
     live.troubled_by(None);
     tracing::info!(node = address, version = ?reader.client.version(), "control connection open, schema read");
     let (mut heartbeat, mut refresh) = (every(HEARTBEAT), every(REFRESH));
+    let mut look_at_clients = every(LOOK_AT_CLIENTS);
+    let mut see_clients = see_clients;
     let mut looks = Looks::default();
     loop {
         tokio::select! {
@@ -169,6 +179,11 @@ async fn session(
             () = looks.next(&live.prepared) => {
                 let missed = read_prepared(live, &mut reader).await?;
                 looks.done(missed);
+            }
+            _ = look_at_clients.tick(), if see_clients.is_some() => {
+                if !read_clients(see_clients, &mut reader).await? {
+                    see_clients = None;
+                }
             }
             _ = refresh.tick() => read_all(live, &mut reader).await?,
             _ = heartbeat.tick() => {
@@ -259,6 +274,9 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Events can get lost with a connection; nothing stays wrong for longer than this.
 const REFRESH: Duration = Duration::from_secs(300);
 
+/// Windows are ten seconds and more.
+const LOOK_AT_CLIENTS: Duration = Duration::from_secs(5);
+
 /// The time that reading everything may take.
 const READING: Duration = Duration::from_secs(120);
 
@@ -305,6 +323,24 @@ async fn read_schema_and_cluster(live: &Live, reader: &mut SystemReader) -> Resu
         );
     }
     Ok(())
+}
+
+/// Whether the node lists its clients.
+async fn read_clients(see: Option<&SeeClients>, reader: &mut SystemReader) -> Result<bool, ClientError> {
+    let (Some(see), Some(node)) = (see, reader.client.peer()) else {
+        return Ok(false);
+    };
+    match super::clients::clients(reader).await {
+        Err(error @ (ClientError::Server { .. } | ClientError::TooLarge { .. })) => {
+            tracing::debug!(%error, "system_views.clients cannot be read");
+            see(node, None);
+            Ok(false)
+        }
+        clients => {
+            see(node, Some(&clients?));
+            Ok(true)
+        }
+    }
 }
 
 /// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it,

@@ -46,6 +46,7 @@ mod counting;
 mod definitions;
 mod described;
 mod differential;
+mod direct;
 mod drivers;
 #[cfg(all(feature = "otlp", feature = "parquet"))]
 mod elsewhere;

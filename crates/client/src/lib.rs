@@ -34,6 +34,9 @@ pub use answer::{Answer, Column};
 pub use error::ClientError;
 pub use statement::{Bind, Prepared, Run, RunOptions};
 
+/// The driver as which nodes know connections of cqlens itself.
+pub const DRIVER_NAME: &str = "cqlens";
+
 /// How to connect.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
@@ -248,7 +251,7 @@ impl Client {
     async fn start(&mut self, options: &ClientOptions, negotiated: &Negotiated) -> Result<(), ClientError> {
         let mut startup = vec![
             ("CQL_VERSION", "3.0.0"),
-            ("DRIVER_NAME", "cqlens"),
+            ("DRIVER_NAME", DRIVER_NAME),
             ("DRIVER_VERSION", env!("CARGO_PKG_VERSION")),
             ("APPLICATION_NAME", &options.application),
         ];

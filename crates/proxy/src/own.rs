@@ -95,6 +95,14 @@ impl OwnSockets {
         listeners.iter().any(|listener| listener.takes(address))
     }
 
+    /// The addresses from which cqlens is connected to a node.
+    pub fn opened_to(&self, node: SocketAddr) -> HashSet<SocketAddr> {
+        let node = canonical(node);
+        let sockets = self.sockets();
+        let its = sockets.opened.iter().filter(|ends| ends.to == node);
+        its.map(|ends| ends.from).collect()
+    }
+
     /// Notes a listener while the guard lives.
     pub(super) fn listening(&self, listener: &TcpListener) -> Option<OwnListener> {
         let address = listener.local_addr().ok()?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use tokio::task::JoinHandle;
 
-use super::args::Args;
+use super::{args::Args, direct::DirectClients};
 use crate::{
     cli::{plaintext, tls::Tls},
-    control::{self, Contacts},
+    control::{self, Contacts, SeeClients},
 };
 use cqlens_audit::catalog::Live;
 use cqlens_client::ClientOptions;
@@ -32,11 +32,13 @@ impl Control {
     ];
 
     /// Begins to follow the cluster, as `args` have it.
-    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>) -> Self {
+    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, direct: &Arc<DirectClients>) -> Self {
         if args.no_control_connection {
             return Self(None);
         }
-        let following = control::follow_any(Arc::clone(live), contacts(args), options(args, tls));
+        let direct = Arc::clone(direct);
+        let see: SeeClients = Box::new(move |node, clients| direct.see(node, clients));
+        let following = control::follow_any(Arc::clone(live), contacts(args), options(args, tls), Some(see));
         Self(Some(tokio::spawn(following)))
     }
 

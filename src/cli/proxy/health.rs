@@ -20,6 +20,7 @@ use super::{
         traffic_feed::Published,
     },
     access::Access,
+    direct::{Direct, DirectClients},
     reach::Reach,
     usage::usage,
     watchdog::ThreadHealth,
@@ -47,6 +48,7 @@ pub(super) struct Health {
     /// What keeps nodes from having theirs.
     pub(super) problems: ArcSwap<Vec<String>>,
     pub(super) reach: ArcSwap<Reach>,
+    pub(super) direct: Arc<DirectClients>,
     pub(super) admission: AdmissionControl,
     pub(super) live: Arc<Live>,
     pub(super) watch: Arc<ThreadHealth>,
@@ -78,7 +80,14 @@ impl Health {
 
     /// What a reader of reports must know of traffic that does not come this way.
     pub(super) fn bypass(&self) -> Option<String> {
-        self.reach.load().notice(&self.live.cluster())
+        let cluster = self.live.cluster();
+        let possible = self.reach.load().notice(&cluster);
+        match (self.direct.found(), possible) {
+            (Direct::Some(found), _) => Some(found),
+            // The control connection asks one node only.
+            (Direct::None, _) if cluster.nodes.len() == 1 => None,
+            (_, possible) => possible,
+        }
     }
 
     fn status(&self) -> Status {

@@ -6,6 +6,7 @@ mod bind;
 mod check;
 mod cluster;
 mod control;
+mod direct;
 mod health;
 mod inherited;
 mod listener;

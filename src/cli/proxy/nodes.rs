@@ -209,13 +209,13 @@ impl Running {
         if self.view.known.nodes.is_empty() {
             return;
         }
-        let notice = self.health.reach.load().notice(&self.view.known);
+        let notice = self.health.bypass();
         if notice == self.view.bypass {
             return;
         }
         match &notice {
             Some(notice) => tracing::warn!("{notice}"),
-            None if self.view.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
+            None if self.view.bypass.is_some() => tracing::info!("all clients come through this proxy"),
             None => {}
         }
         self.view.bypass = notice;

@@ -140,7 +140,7 @@ impl Running {
                 self.schema = Some(schema.clone());
                 self.live.replace_schema(schema, self.live.begin_reading());
             }
-            self.control = Control::begin(&self.args, &self.tls, &self.live);
+            self.control = Control::begin(&self.args, &self.tls, &self.live, &self.health.direct);
         }
         if follow_anew || changes.any_of(SideQueries::SETTINGS) {
             self.side_queries = SideQueries::begin(&self.args, &self.tls, &self.live, &self.audit);

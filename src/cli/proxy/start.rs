@@ -11,6 +11,7 @@ use super::{
     access::Access,
     args::Args,
     control::{self, Control},
+    direct::DirectClients,
     health::{self, Health},
     inherited::Inherited,
     listener::Listeners,
@@ -95,7 +96,8 @@ pub(super) async fn start(
     let observer = observed.observer(shadow.as_ref());
     let outputs = outputs.beside(shadow.clone());
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name, observer)?;
-    let control = Control::begin(args, tls, live);
+    let direct = Arc::new(DirectClients::new(edge.admission.own_sockets().clone()));
+    let control = Control::begin(args, tls, live, &direct);
     let side_queries = SideQueries::begin(args, tls, live, &audit);
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
@@ -105,7 +107,7 @@ pub(super) async fn start(
     ];
     let watched = watched(&pulse, &opened.serving, &audit, &writer, own);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
-    let shared = (queue, edge.admission);
+    let shared = (queue, edge.admission, direct);
     let health = health(&prepared, &opened, listening, shared, watch, (&writer, &observed));
     let is_shared = args.reuse_port || listeners.backlog == Backlog::Leave;
     let admin = (listeners.admin, listeners.admin_file);
@@ -176,7 +178,7 @@ fn health(
     prepared: &ProxySetup,
     opened: &OpenListeners,
     listening: String,
-    (queue, admission): (Arc<Queue>, AdmissionControl),
+    (queue, admission, direct): (Arc<Queue>, AdmissionControl, Arc<DirectClients>),
     watch: Arc<ThreadHealth>,
     (writer, observed): (&ReportWriter, &ObservedTraffic),
 ) -> Arc<Health> {
@@ -200,6 +202,7 @@ fn health(
         listeners: ArcSwap::from_pointee(listener_statuses(&opened.pairs)),
         problems: ArcSwap::default(),
         reach: ArcSwap::from_pointee(reach(&opened.pairs, opened.transparent.as_ref())),
+        direct,
         tls: ArcSwap::from_pointee(prepared.tls.clone()),
         recording_left_out: observed.left_out(),
         access: Arc::clone(&prepared.access),
