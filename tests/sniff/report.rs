@@ -139,10 +139,13 @@ fn load(load: &Value) -> Value {
     })
 }
 
-/// What rules cannot see: but for what takes the ring, and without how long the observer has looked.
+/// What rules cannot see: but for what takes the ring or the number of nodes, and without how long the observer has looked.
 fn blind_spots(spots: &Value) -> Value {
     let spots = spots.as_array().into_iter().flatten();
-    let seen = spots.filter(|spot| spot["rule"] != "not-token-aware");
+    let of_nodes = |spot: &&Value| {
+        spot["rule"] == "not-token-aware" || OF_THE_CLUSTER.iter().any(|rule| spot["rule"] == **rule)
+    };
+    let seen = spots.filter(|spot| !of_nodes(spot));
     let untimed = seen.map(|spot| {
         let rule = spot["rule"].as_str().unwrap_or("");
         let text = spot["text"].as_str().unwrap_or("");

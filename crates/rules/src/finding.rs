@@ -268,6 +268,8 @@ pub struct BlindSpot {
     pub rule: &'static str,
     /// One sentence, with the number of executions if it is known.
     pub text: String,
+    /// Whether the rule could judge nothing at all.
+    pub whole: bool,
 }
 
 /// All that the rules say of a window.
@@ -337,11 +339,22 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Notes that the rule could not see what it needs.
+    /// Notes that the rule could not see a part of what it needs.
     pub fn blind(&mut self, about: &About, text: String) {
-        self.judgement
-            .blind_spots
-            .push(BlindSpot { rule: about.id, text });
+        self.judgement.blind_spots.push(BlindSpot {
+            rule: about.id,
+            text,
+            whole: false,
+        });
+    }
+
+    /// Notes that a rule on what nodes share cannot judge a cluster of one.
+    pub(crate) fn blind_on_one_node(&mut self, about: &About) {
+        self.judgement.blind_spots.push(BlindSpot {
+            rule: about.id,
+            text: "the cluster has one node, which cannot show what these rules are about".to_owned(),
+            whole: true,
+        });
     }
 
     /// Everything, ranked, with the CQL that would help.

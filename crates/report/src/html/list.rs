@@ -105,14 +105,23 @@ impl<'a> ReportPage<'a> {
         format!("and {notes}: {}{others}", shown.join(", "))
     }
 
-    /// The rules that found nothing, accepted findings counted as found.
+    /// The rules that found nothing though they could judge, accepted findings counted as found.
     pub(super) fn silent_rules(&self) -> Vec<&'static str> {
         let mut findings = self.report.findings.iter().chain(&self.report.accepted);
         let mut found = std::collections::BTreeSet::new();
         findings.by_ref().for_each(|finding| {
             found.insert(finding.rule);
         });
+        let unjudged = self.unjudged_rules();
         let rules = self.report.rules.iter().copied();
-        rules.filter(|rule| !found.contains(rule)).collect()
+        rules
+            .filter(|rule| !found.contains(rule) && !unjudged.contains(rule))
+            .collect()
+    }
+
+    /// The rules that could judge nothing.
+    pub(super) fn unjudged_rules(&self) -> Vec<&'static str> {
+        let spots = self.report.blind_spots.iter().filter(|spot| spot.whole);
+        spots.map(|spot| spot.rule).collect()
     }
 }

@@ -22,13 +22,18 @@ impl Rule for WeakConsistency {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let mut assumed = 0;
+        let (mut assumed, mut with_three) = (0, Vec::new());
         let mut groups: BTreeMap<Applications<'_>, Vec<Weak<'_>>> = BTreeMap::new();
         let least = found.threshold(&ABOUT, &SOME_SHARE);
         for (name, sides) in by_table(context) {
             let Some(replicas) = replicas_of(&name.keyspace, context.schema) else {
                 continue;
             };
+            if let [(_, 1)] = replicas[..] {
+                let three: Vec<_> = replicas.iter().map(|(name, _)| (*name, 3)).collect();
+                with_three.extend(Weak::of(name, &sides, least, &three).filter(|weak| is_half(&weak.gap)));
+                continue;
+            }
             assumed += u64::from(replicas.len() > 1 && is_local_to_both(&sides, least));
             if let Some(weak) = Weak::of(name, &sides, least, &replicas) {
                 groups.entry(weak.applications()).or_default().push(weak);
@@ -38,6 +43,20 @@ impl Rule for WeakConsistency {
             if let Some(finding) = finding(found, &applications, weak, context) {
                 found.push(finding);
             }
+        }
+        if let Some(weak) = with_three.first() {
+            let more = match with_three.len() {
+                1 => String::new(),
+                tables => format!(
+                    " and {} like it",
+                    number::plural(tables as u64 - 1, "table", "tables")
+                ),
+            };
+            let text = format!(
+                "`{}`{more}: writes at {} and reads at {} overlap with one replica, and would not with three",
+                weak.name, weak.written.0, weak.read.0
+            );
+            found.blind(&ABOUT, text);
         }
         if assumed > 0 && data_centers_asked(context) > 1 {
             let text = format!(
@@ -390,6 +409,25 @@ mod tests {
         assert_eq!(found("ONE", "ALL", ONE), []);
         assert_eq!(found("ONE", "ONE", "'dc1': 1"), []);
         assert_eq!(found("ONE", "QUORUM", "'dc1': 2"), []);
+    }
+
+    #[test]
+    fn of_one_replica_it_is_said_what_three_would_show() {
+        let blind = |read_at: &str, written_at: &str| {
+            let patterns = [reading("", &[(read_at, 600)]), writing("", &[(written_at, 600)])];
+            let judgement = judged(&amid(patterns), "'dc1': 1");
+            assert_eq!(judgement.findings, []);
+            let texts = judgement.blind_spots.into_iter().map(|spot| spot.text);
+            texts.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            blind("ONE", "QUORUM"),
+            [
+                "`shop.accounts`: writes at QUORUM and reads at ONE overlap with one replica, and would not with three"
+            ]
+        );
+        assert_eq!(blind("ONE", "ONE"), Vec::<String>::new(), "that is a decision");
+        assert_eq!(blind("QUORUM", "QUORUM"), Vec::<String>::new());
     }
 
     #[test]

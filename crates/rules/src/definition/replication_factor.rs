@@ -14,6 +14,7 @@ impl Rule for ReplicationFactor {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         if context.is_single_node() {
+            found.blind_on_one_node(&ABOUT);
             return;
         }
         for keyspace in context.keyspaces() {
