@@ -111,6 +111,7 @@ impl RankedStatement<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::report;
     use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};

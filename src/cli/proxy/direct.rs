@@ -123,6 +123,7 @@ const MOST_SHOWN: usize = 3;
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn at(address: &str) -> SocketAddr {

@@ -111,6 +111,7 @@ fn indexes(table: &TableReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use crate::testing::under;
     use cqlens_cql::{
         footprint::PartitionClass,
