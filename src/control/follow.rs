@@ -29,7 +29,7 @@ pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
 }
 
 /// Follows the cluster through any of its nodes, one at a time: when a node is lost, through the next one.
-/// `options` tells how to connect to an address; the clients of the node that is followed go to `see_clients`. Never returns;
+/// `options` says how to connect to an address. `see_clients` gets the clients of the node every few seconds. Never returns;
 /// drop the future to stop.
 pub async fn follow_any(
     live: Arc<Live>,

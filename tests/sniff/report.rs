@@ -18,7 +18,7 @@ const OF_THE_OBSERVER: &[&str] = &[
     "acceptance_mistakes",
     // Findings put together, which are compared one by one.
     "problems",
-    // Its points are as long as the windows of whoever watched.
+    // Its points are as long as the source's windows.
     "timeline",
 ];
 

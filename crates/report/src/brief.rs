@@ -1,11 +1,11 @@
-//! A statement in one line, cut to what tells it from others on the same table: what it does, its columns, its conditions.
+//! A statement in one line: its kind, columns, restrictions and conditions.
 //!
-//! The table is left out, since it stands beside the line; a batch names those that it writes.
+//! The table is left out, since lists have a column for it; a batch names the tables that it writes.
 
 use cqlens_cql::syntax::{
     self,
     ast::{
-        Batch, BatchKind, Body, Delete, If, Insert, InsertSource, Modification, Name, Relation,
+        Batch, BatchKind, Body, Comparand, Delete, If, Insert, InsertSource, Modification, Name, Relation,
         RelationOperator, Select, Selection, Statement, Subject, Term, Transaction, Update, Using, Where,
     },
 };
@@ -200,7 +200,9 @@ fn using(using: &Using<'_>) -> Option<String> {
 /// `WHERE a, b = ? AND c > ?`: columns that are equal to a marker stand together.
 fn restricted(cql: &str, clause: &Where<'_>) -> Option<String> {
     let is_equal = |relation: &&Relation<'_>| {
-        matches!(relation.subject, Subject::Column(_)) && relation.operator == RelationOperator::Equal
+        matches!(relation.subject, Subject::Column(_))
+            && relation.operator == RelationOperator::Equal
+            && matches!(relation.comparand, Comparand::One(Term::BindMarker(_)))
     };
     let equal: Vec<_> = clause
         .relations
@@ -247,8 +249,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_cut_to_what_tells_it_from_others_on_its_table() {
-        let told = [
+    fn a_line_has_kind_columns_restrictions_and_conditions() {
+        let lines = [
             (
                 "INSERT INTO j.traces (trace_id, span_id, span_hash, parent_id, duration) VALUES (?, ?, ?, ?, ?) USING TTL ?",
                 "INSERT (trace_id, span_id, span_hash … 5 columns) USING TTL",
@@ -262,6 +264,10 @@ mod tests {
                 "SELECT * WHERE id IN ? ALLOW FILTERING",
             ),
             ("SELECT count(*) FROM j.traces", "SELECT count(*)"),
+            (
+                "SELECT a FROM j.traces WHERE id = ? AND at = now()",
+                "SELECT a WHERE id = ? AND at = now()",
+            ),
             (
                 "UPDATE t.executions SET state = ?, version = ? WHERE id = ? IF version = ?",
                 "UPDATE SET state, version WHERE id = ? IF version",
@@ -281,7 +287,7 @@ mod tests {
             ),
             ("this is no CQL", "this is no CQL"),
         ];
-        for (cql, line) in told {
+        for (cql, line) in lines {
             assert_eq!(brief(cql), line);
         }
     }

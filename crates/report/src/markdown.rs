@@ -8,6 +8,7 @@ mod by_table;
 mod chapters;
 mod comparison;
 mod escape;
+mod ranking;
 mod timeline;
 
 use std::io::{self, Write};
@@ -16,12 +17,13 @@ use super::{
     FindingReport, PatternReport, ProblemReport, Report, SequenceReport, TableReport, coverage_notes,
     evidence, html, load, summary::cql_of_all, words,
 };
-use crate::{brief::brief, text::Lines};
+use crate::text::Lines;
 use chapters::chapters;
 use comparison::comparison;
 use cqlens_rules::Severity;
 use cqlens_window::number;
 pub(super) use escape::{code, code_cell, fenced, prose, prose_cell};
+use ranking::{errors, ranking};
 use timeline::timeline;
 
 const MOST_TABLES: usize = 50;
@@ -52,10 +54,10 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
     let others: &[Section] = match report.by_table {
         Some(_) => &[
-            patterns, errors, chapters, comparison, gone, accepted, timeline, operations, nodes,
+            ranking, errors, chapters, comparison, gone, accepted, timeline, operations, nodes,
         ],
         None => &[
-            patterns, errors, chapters, comparison, gone, accepted, timeline, operations, tables, nodes,
+            ranking, errors, chapters, comparison, gone, accepted, timeline, operations, tables, nodes,
         ],
     };
     let others = others.iter().map(|section| piece(|to| section(report, to)));
@@ -439,67 +441,6 @@ fn tombstones(table: &TableReport) -> String {
         0 => "not known".to_owned(),
         _ => number::count(table.tombstones_per_read.p99),
     }
-}
-
-fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    let ranking = report.ranking();
-    if ranking.statements.is_empty() {
-        return Ok(());
-    }
-    let (heading, share, times, rule) = match report.has_times() {
-        true => ("Where the time goes", "Time", " Mean | p99 |", " ---: | ---: |"),
-        false => ("Where the work goes", "Work", "", ""),
-    };
-    writeln!(to, "\n## {heading}\n")?;
-    writeln!(
-        to,
-        "| # | {share} | Executions |{times} Rate | Table | Statement | Touches on average |"
-    )?;
-    writeln!(to, "| ---: | ---: | ---: |{rule} ---: | --- | --- | --- |")?;
-    for (at, ranked) in (1..).zip(&ranking.statements) {
-        let pattern = ranked.pattern;
-        let latency = &pattern.latency_us;
-        let times = match (report.has_times(), latency.count) {
-            (false, _) => String::new(),
-            (true, 0) => " – | – |".to_owned(),
-            (true, _) => format!(
-                " {} | {} |",
-                number::micros(number::rounded(latency.mean)),
-                number::micros(latency.p99)
-            ),
-        };
-        writeln!(
-            to,
-            "| {at} | {} | {} |{times} {} | {} | {} | {} |",
-            number::percent(ranked.share),
-            number::count(pattern.count),
-            words::rate(pattern.count, pattern.observed_seconds),
-            pattern.table.as_deref().map_or("–".to_owned(), code_cell),
-            code_cell(&brief(&pattern.cql)),
-            ranked.touched(),
-        )?;
-    }
-    match ranking.rest() {
-        Some(rest) => writeln!(to, "\n{rest}"),
-        None => Ok(()),
-    }
-}
-
-/// What was refused or warned of.
-fn errors(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    let lines = report.error_lines();
-    if lines.is_empty() {
-        return Ok(());
-    }
-    writeln!(to, "\n## Errors and warnings\n")?;
-    for line in lines {
-        let statement = line.pattern.map_or_else(
-            || "Statements that change the schema".to_owned(),
-            |pattern| code(&brief(&pattern.cql)),
-        );
-        writeln!(to, "- {statement}: {}", prose(&line.said))?;
-    }
-    Ok(())
 }
 
 /// One line a statement.

@@ -29,9 +29,10 @@ pub(crate) struct RankedStatement<'r> {
 }
 
 impl Report {
-    /// Whether times were measured that say something of the cluster.
+    /// Whether times were measured that say something of the cluster: of all patterns, or of none.
     pub(crate) fn has_times(&self) -> bool {
-        self.patterns.iter().any(|pattern| pattern.time_share.is_some())
+        let first = self.patterns.first();
+        first.is_some_and(|pattern| pattern.time_share.is_some())
     }
 
     /// The application's statements by cost; definitions cost nothing and are not among them.
@@ -94,6 +95,15 @@ impl Ranking<'_> {
 }
 
 impl RankedStatement<'_> {
+    /// Mean and p99 of its latency; dashes where none was measured.
+    pub(crate) fn latency(&self) -> [String; 2] {
+        let latency = &self.pattern.latency_us;
+        match latency.count {
+            0 => ["–".to_owned(), "–".to_owned()],
+            _ => [number::rounded(latency.mean), latency.p99].map(number::micros),
+        }
+    }
+
     /// `60 rows, 10 partitions`, on average, as far as known; one partition goes without saying.
     pub(crate) fn touched(&self) -> String {
         let (rows, partitions) = (&self.pattern.rows, &self.pattern.partitions.numbers);

@@ -20,9 +20,9 @@ pub(super) enum Direct {
     /// The node does not list its clients, or not by the addresses that this proxy has.
     Unknown,
     /// All of them came through this proxy.
-    None,
+    NoClients,
     /// Some did not; in a sentence.
-    Some(String),
+    Clients(String),
 }
 
 /// Compares a node's clients with the connections of this proxy.
@@ -89,7 +89,7 @@ impl DirectClients {
             *clients.entry(format!("{driver}, {}", address.ip())).or_default() += 1;
         }
         if clients.is_empty() {
-            return Direct::None;
+            return Direct::NoClients;
         }
         let connections = number::plural(seen.confirmed.len() as u64, "connection", "connections");
         let shown: Vec<_> = clients
@@ -101,7 +101,7 @@ impl DirectClients {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        Direct::Some(format!(
+        Direct::Clients(format!(
             "Traffic bypasses this proxy: the node has {connections} of clients that are connected to it directly: {}{more}. \
              That traffic is not in this report.",
             shown.join(", ")
@@ -143,15 +143,15 @@ mod tests {
         let node = at("10.0.0.1:9042");
         assert_eq!(direct.found(), Direct::Unknown);
         direct.see(node, Some(&[]));
-        assert_eq!(direct.found(), Direct::None);
+        assert_eq!(direct.found(), Direct::NoClients);
         let clients = [client("10.0.0.7:40000"), client("10.0.0.7:40001")];
         direct.see(node, Some(&clients[..1]));
-        assert_eq!(direct.found(), Direct::None, "it may have ended since");
+        assert_eq!(direct.found(), Direct::NoClients, "it may have ended since");
         direct.see(node, Some(&clients));
         direct.see(node, Some(&clients));
         assert_eq!(
             direct.found(),
-            Direct::Some(
+            Direct::Clients(
                 "Traffic bypasses this proxy: the node has 2 connections of clients that are connected to it directly: \
                  (DataStax Python Driver, 10.0.0.7). That traffic is not in this report."
                     .to_owned()
@@ -172,7 +172,7 @@ mod tests {
         let ours = client(&upstream.local_addr().unwrap().to_string());
         direct.see(node, Some(std::slice::from_ref(&ours)));
         direct.see(node, Some(&[ours]));
-        assert_eq!(direct.found(), Direct::None);
+        assert_eq!(direct.found(), Direct::NoClients);
         let translated = [client("192.0.2.1:40000")];
         direct.see(node, Some(&translated));
         direct.see(node, Some(&translated));

@@ -83,9 +83,9 @@ impl Health {
         let cluster = self.live.cluster();
         let possible = self.reach.load().notice(&cluster);
         match (self.direct.found(), possible) {
-            (Direct::Some(found), _) => Some(found),
+            (Direct::Clients(found), _) => Some(found),
             // The control connection asks one node only.
-            (Direct::None, _) if cluster.nodes.len() == 1 => None,
+            (Direct::NoClients, _) if cluster.nodes.len() == 1 => None,
             (_, possible) => possible,
         }
     }

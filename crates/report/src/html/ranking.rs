@@ -18,20 +18,6 @@ impl ReportPage<'_> {
         format!("{:.1}", ranked.of_greatest * 100.0)
     }
 
-    pub(super) fn mean_latency(&self, pattern: &PatternReport) -> String {
-        match pattern.latency_us.count {
-            0 => "–".to_owned(),
-            _ => number::micros(number::rounded(pattern.latency_us.mean)),
-        }
-    }
-
-    pub(super) fn p99_latency(&self, pattern: &PatternReport) -> String {
-        match pattern.latency_us.count {
-            0 => "–".to_owned(),
-            _ => number::micros(pattern.latency_us.p99),
-        }
-    }
-
     /// A statement's rate; nothing where it has no timeline.
     pub(super) fn pattern_sparkline(&self, pattern: &PatternReport) -> Safe<String> {
         let course = self.report.pattern_over_time(pattern.id);

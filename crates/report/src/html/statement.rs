@@ -44,15 +44,6 @@ pub(super) fn is_cut(cql: &str) -> bool {
     line(cql) != cql
 }
 
-/// The same for the middle of a sentence.
-pub(super) fn short(cql: &str) -> String {
-    let line = line(cql);
-    match line.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", line[..end].trim_end_matches('…')),
-        None => line,
-    }
-}
-
 fn block(cql: &str) -> String {
     let Some((end, _)) = cql.char_indices().nth(SHOWN) else {
         return format!("<pre>{}</pre>", escaped(cql));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::{ReportPage, escaped, statement};
+use super::{ReportPage, brief, escaped};
 use crate::{
     ProblemReport, TableReport, TimelineReport, VersionSeen,
     timeline::{Course, LATENCY, Measure, PARTITIONS, REQUESTS, TOMBSTONES},
@@ -86,7 +86,7 @@ impl<'a> ReportPage<'a> {
     /// A link to a statement that is new, by its beginning.
     pub(super) fn new_statement(&self, id: PatternId) -> Safe<String> {
         let pattern = self.index.pattern(id);
-        let short = pattern.map(|pattern| statement::short(&pattern.cql));
+        let short = pattern.map(|pattern| brief(&pattern.cql));
         self.pattern_link(id, short.as_deref().unwrap_or_default())
     }
 

@@ -10,7 +10,7 @@ use cqlens_window::number;
 /// From this share on, what takes it is what the time goes into.
 const MOST_OF_IT: f64 = 0.5;
 
-/// Reading or writing one table; the tables behind the first one of a batch are not told apart.
+/// Reading or writing one table; a batch counts for its first table.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Use<'a> {
     verb: &'static str,

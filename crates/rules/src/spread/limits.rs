@@ -60,7 +60,7 @@ impl PartitionLimits {
     pub(super) fn in_words(&self, rows: f64) -> String {
         match self.size {
             Some(size) => number::bytes(rounded(size.bytes(rows))),
-            // Of millions nobody can foretell the last digits.
+            // A projection of millions is not exact to the row.
             None if rows >= 1_000_000.0 => format!("{} rows", number::decimal(rows)),
             None => format!("{} rows", number::count(rounded(rows))),
         }

@@ -1,9 +1,8 @@
 //! Tables whose writes are lightweight transactions for the most part.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::{self, Display},
-};
+mod crowded;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
@@ -12,8 +11,9 @@ use crate::{
     severity::Impact,
     statement::{modifications, table_of},
 };
-use cqlens_cql::{plan::Flag, schema::TableName, syntax::ast::Modification};
+use cqlens_cql::{plan::Flag, syntax::ast::Modification};
 use cqlens_window::{Distribution, Pattern, PatternId, number};
+use crowded::{CROWDED, Crowded};
 
 pub(crate) struct LwtHeavy;
 
@@ -213,55 +213,6 @@ fn finding(
         .first("conditional_share", conditional_share)
 }
 
-/// A table of which each partition gets many conditional writes, which wait for each other there.
-struct Crowded {
-    table: TableName,
-    partitions: u64,
-    each_per_second: f64,
-}
-
-impl Crowded {
-    /// The table with most of them for each partition; none where they do not meet.
-    fn of(
-        conditional: &[(PatternId, &Pattern)],
-        found: &Findings<'_>,
-        context: &Context<'_>,
-    ) -> Option<Self> {
-        let mut written: BTreeMap<TableName, u64> = BTreeMap::new();
-        for (_, pattern) in conditional {
-            if let Some(table) = table_of(pattern) {
-                *written.entry(table).or_default() += pattern.count;
-            }
-        }
-        let tables = written.into_iter().filter_map(|(table, count)| {
-            let traffic = context.window.tables.get(&table)?;
-            let partitions = traffic.distinct_partitions.estimate();
-            let rate = number::per_second(count, context.watch_table(&table).seconds())?;
-            (partitions > 0).then(|| Self {
-                table,
-                partitions,
-                each_per_second: rate / partitions as f64,
-            })
-        });
-        let most = tables.max_by(|one, other| one.each_per_second.total_cmp(&other.each_per_second))?;
-        (most.each_per_second >= found.threshold(&ABOUT, &CROWDED)).then_some(most)
-    }
-}
-
-impl Display for Crowded {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = number::rate(self.each_per_second);
-        match self.partitions {
-            1 => write!(formatter, "`{}` has one partition, which gets {rate}", self.table),
-            many => write!(
-                formatter,
-                "`{}` has {many} partitions, which get {rate} each",
-                self.table
-            ),
-        }
-    }
-}
-
 const IN_A_TRANSACTION: &str = "\
     Accord decides conditions on these tables in one round trip where nobody else writes the partition. Several conditional \
     writes that belong together, or one that follows a read, may become one transaction.";
@@ -360,15 +311,6 @@ fn of_tables(serial_reads: &BTreeMap<String, u64>, finding: &Finding, context: &
     written.iter().filter_map(|table| serial_reads.get(table)).sum()
 }
 
-const CROWDED: Threshold = Threshold {
-    name: "crowded",
-    unit: "conditional writes a second to each partition of a table, on average",
-    default: 5.0,
-    origin: "\
-        cqlens default: a round takes milliseconds, and more while others of its partition go on, so that from some a \
-        second on they meet",
-};
-
 const MANY_NOT_APPLIED: Threshold = Threshold {
     name: "many_not_applied",
     unit: "of the conditions",
@@ -437,7 +379,7 @@ const ABOUT: About = About {
 mod tests {
     use super::*;
     use crate::testing::{amid, run, window, write};
-    use cqlens_cql::plan::StatementKind;
+    use cqlens_cql::{plan::StatementKind, schema::TableName};
 
     fn conditional(times: u64) -> Pattern {
         let cql = "INSERT INTO shop.orders (id, placed) VALUES (?, ?) IF NOT EXISTS";
