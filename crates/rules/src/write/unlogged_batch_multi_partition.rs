@@ -10,7 +10,7 @@ use crate::{
     figures::{often, partitions, tables},
 };
 use cqlens_cql::plan::Flag;
-use cqlens_window::{Pattern, PatternId};
+use cqlens_window::{Pattern, PatternId, number};
 
 pub(crate) struct UnloggedBatchMultiPartition;
 
@@ -24,13 +24,21 @@ impl Rule for UnloggedBatchMultiPartition {
         let is_its = |pattern: &Pattern| pattern.is(Flag::UnloggedBatch) && !pattern.is(Flag::Counter);
         for (id, pattern) in user_batches(context).filter(|(_, pattern)| is_its(pattern)) {
             if let Some(severity) = by_partitions(found, &ABOUT, pattern, context, Severity::Low) {
-                found.push(finding(severity, id, pattern, context));
+                let few = pattern.partitions.quantile(0.99)
+                    < number::rounded(found.threshold(&ABOUT, &MEDIUM_PARTITIONS));
+                found.push(finding(severity, few, (id, pattern), context));
             }
         }
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
+/// `few`: a batch writes no more partitions than copies of a row have.
+fn finding(
+    severity: Severity,
+    few: bool,
+    (id, pattern): (PatternId, &Pattern),
+    context: &Context<'_>,
+) -> Finding {
     let title = format!(
         "Unlogged batches write {} of {}{}",
         partitions(pattern),
@@ -39,7 +47,8 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
     );
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = with_partitions(finding, pattern);
-    if pattern.is(Flag::SeveralTables) && severity < Severity::Medium {
+    // However much of the load it is: what to do depends on what is in the batch.
+    if pattern.is(Flag::SeveralTables) && few {
         return finding.advice(
             "If the tables hold the same data, use a logged batch: an unlogged one may write some of them \
              and not the others. If not, send the statements separately.",
@@ -81,6 +90,8 @@ const ABOUT: About = About {
 mod tests {
     use super::*;
     use crate::testing::{amid, batch, run, window};
+    use cqlens_cql::schema::Schema;
+    use cqlens_window::Cluster;
 
     fn severity(pattern: Pattern) -> Option<Severity> {
         let judgement = run(&UnloggedBatchMultiPartition, &amid([pattern]));
@@ -116,6 +127,22 @@ mod tests {
             finding.title,
             "Unlogged batches write 2 partitions (p99) of `shop.orders` and other tables, 1 a minute"
         );
+    }
+
+    #[test]
+    fn the_advice_on_copies_does_not_depend_on_the_load() {
+        let window = window([batch(&[Flag::UnloggedBatch, Flag::SeveralTables], 2, 60)]);
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        let (&id, pattern) = window.patterns.first_key_value().expect("one pattern");
+        for severity in [Severity::Low, Severity::Medium] {
+            let finding = |few| finding(severity, few, (id, pattern), &context);
+            assert!(finding(true).advice.contains("use a logged batch"), "{severity}");
+            assert!(
+                !finding(false).advice.contains("use a logged batch"),
+                "{severity}"
+            );
+        }
     }
 
     #[test]
